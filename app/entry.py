@@ -1,0 +1,23 @@
+"""The `stoker` command: sends each start to its part, so that the core and the desktop load no terminal library."""
+
+import sys
+
+
+def main() -> int:
+    """Run the command line of this process and return its exit code."""
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command == "run":
+        from worker_core.core.__main__ import main as run_core
+
+        return run_core(sys.argv[2:])
+    if command == "app":
+        from app.desktop.__main__ import main as run_desktop
+
+        return run_desktop(sys.argv[2:])
+    from app.cli.commands import main as run_cli
+
+    return run_cli(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Serves the local control channel inside the core."""

@@ -1,0 +1,69 @@
+"""Event bodies of an attempt (W5) and the frames a job process writes: one vocabulary on pipe, journal and wire.
+
+``ts`` is unix seconds by the worker's clock. ``step`` counts decisions (or optimiser steps) of the attempt's job.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from worker_core.wire.codec import Count, Message, Number, Sha256
+
+MAX_LINE_BYTES = 8192
+MetricName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
+LogStream = Literal["stdout", "stderr", "stoker"]
+
+
+class Metric(Message, tag_field="t", tag="m"):
+    """Values of one step."""
+
+    ts: float
+    step: Count
+    values: dict[MetricName, Number]
+
+
+class Log(Message, tag_field="t", tag="l"):
+    """One line of output, without its line end, at most 8 KiB."""
+
+    ts: float
+    stream: LogStream
+    text: str
+
+
+class Status(Message, tag_field="t", tag="s"):
+    """Where the job is: a phase in words, the step, the share done, seconds left."""
+
+    ts: float
+    phase: str
+    step: Count = 0
+    progress: Fraction = 0.0
+    eta_s: float | None = None
+
+
+class CheckpointSaved(Message, tag_field="t", tag="c"):
+    """A checkpoint is complete on disk."""
+
+    ts: float
+    step: Count
+    sha256: Sha256
+    size: Count
+
+
+class Gap(Message, tag_field="t", tag="gap"):
+    """Events may be missing here (power loss)."""
+
+    ts: float
+    reason: str
+
+
+class Dropped(Message, tag_field="t", tag="dropped"):
+    """Events were left out on purpose, and how many."""
+
+    ts: float
+    what: str
+    count: Count
+    reason: str
+
+
+Event = Metric | Log | Status | CheckpointSaved | Gap | Dropped

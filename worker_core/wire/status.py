@@ -1,0 +1,119 @@
+"""The worker's status as `stoker status --json` prints it and the control channel's snapshot carries it."""
+
+from typing import dataclass_transform
+
+import msgspec
+
+from worker_core.wire.codec import Count
+from worker_core.wire.vocabulary import Mode, Reason, WorkerState
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class _Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """Like a message, but every key is always there."""
+
+
+class ModesShown(_Shown):
+    console: Mode | None = None
+    here: Mode = "run"
+
+
+class AuthorizationShown(_Shown):
+    expires_at: str
+    remaining_s: float
+    extend_while_healthy: bool
+
+
+class JobShown(_Shown):
+    id: str
+    attempt: int
+    epoch: int
+    kind: str
+    name: str
+    step: Count = 0
+    progress: float = 0.0
+    eta_s: float | None = None
+    checkpoint_age_s: float | None = None
+    attempt_id: str = ""
+    phase: str = ""
+
+
+class GpuShown(_Shown):
+    uuid: str
+    name: str
+    memory_bytes: Count = 0
+    memory_used_bytes: Count | None = None
+    busy_pct: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+
+
+class DeviceLoad(_Shown):
+    """What the job's device does now; GPU figures are absent where there is none."""
+
+    device: str = "cpu"
+    cpu_pct: float | None = None
+    ram_used_bytes: Count | None = None
+    ram_total_bytes: Count | None = None
+
+
+class OutboxShown(_Shown):
+    events: Count = 0
+    bytes: Count = 0
+
+
+class PairingShown(_Shown):
+    """While a pairing waits."""
+
+    user_code: str
+    verification_uri: str
+    fingerprint: str
+    expires_in_s: float
+    coordinator: str
+    email: str
+
+
+class WorkerShown(_Shown):
+    id: str
+    name: str
+    account: str = ""
+
+
+class WorkerStatus(_Shown):
+    """Everything the face shows, each value true or with its age."""
+
+    state: str
+    """A :data:`WorkerState`, or ``not-running``."""
+    reasons: tuple[Reason, ...] = ()
+    mode: ModesShown = ModesShown()
+    worker: WorkerShown | None = None
+    coordinator: str | None = None
+    contact_age_s: float | None = None
+    authorization: AuthorizationShown | None = None
+    job: JobShown | None = None
+    gpus: tuple[GpuShown, ...] = ()
+    load: DeviceLoad = DeviceLoad()
+    outbox: OutboxShown = OutboxShown()
+    credential_store: str | None = None
+    pairing: PairingShown | None = None
+    detail: str = ""
+    """One sentence a person can act on, when something needs attention."""
+    pid: int | None = None
+    version: str = ""
+    started_by: str = ""
+    """What started the core: ``desktop``, ``service`` or ``terminal``."""
+    embedded_coordinator: bool = False
+    job_ends: Count = 0
+    """How many jobs ended since the core started (a face can tell that one ended between two snapshots)."""
+
+
+PAIRED_STATES: tuple[WorkerState, ...] = (
+    "connecting",
+    "available",
+    "training",
+    "draining",
+    "paused",
+    "offline",
+    "problem",
+    "expired",
+)

@@ -1,0 +1,69 @@
+"""The fixed words of the system: modes, states, reasons. One spelling for wire, screen and docs."""
+
+from typing import Literal
+
+Mode = Literal["run", "drain", "stop"]
+MODES: tuple[Mode, ...] = ("run", "drain", "stop")
+
+WorkerState = Literal[
+    "unpaired",
+    "pairing",
+    "connecting",
+    "available",
+    "training",
+    "draining",
+    "paused",
+    "offline",
+    "problem",
+    "expired",
+    "revoked",
+]
+"""What a worker shows (docs/architecture.md, "States")."""
+
+JobState = Literal["queued", "running", "canceling", "succeeded", "failed", "canceled"]
+JOB_END_STATES: tuple[JobState, ...] = ("succeeded", "failed", "canceled")
+
+AttemptState = Literal[
+    "offered",
+    "withdrawn",
+    "running",
+    "lost",
+    "superseded",
+    "released",
+    "canceling",
+    "canceled",
+    "succeeded",
+    "failed",
+    "revoked",
+]
+LIVE_ATTEMPT_STATES: tuple[AttemptState, ...] = ("running", "canceling")
+
+Outcome = Literal["succeeded", "failed", "canceled"]
+"""How a job process ended, as the worker reports it (W11)."""
+
+FailureClass = Literal[
+    "exception",
+    "bad-spec",
+    "out-of-memory",
+    "gpu-out-of-memory",
+    "signal",
+    "silence",
+    "device-lost",
+    "disk-full",
+    "data-missing",
+    "start-failed",
+    "canceled",
+]
+RETRYABLE_FAILURES: tuple[FailureClass, ...] = ("signal", "silence", "device-lost", "start-failed")
+"""Failures that another attempt may cure; all others are final (protocol.md, rules of the build order)."""
+
+ReleaseReason = Literal["stopped", "shutdown", "crash", "not-held", "expired"]
+
+Reason = str
+"""A reason code beside a state: ``drained``, ``stopped``, ``keystore-locked``, ``coordinator-unreachable``,
+``clock-wrong``, ``cannot-authenticate``, ``wrong-coordinator``, ``disk-full``, ``device-missing``, ``owner:<rule>``."""
+
+
+def stricter(one: Mode, other: Mode) -> Mode:
+    """Return the stricter of two modes: run < drain < stop."""
+    return one if MODES.index(one) >= MODES.index(other) else other
