@@ -55,7 +55,7 @@ class Welcome(Message, tag_field="type", tag="welcome"):
     pid: int
 
 
-class Request(Message, tag_field="type", tag="request"):
+class Request(Message, omit_defaults=True, tag_field="type", tag="request"):
     """Asks for one operation. ``id`` is made by the client; a repeated id gets the stored reply."""
 
     id: str
@@ -74,7 +74,7 @@ class ErrorBody(Message):
     text: str
 
 
-class Reply(Message, tag_field="type", tag="reply"):
+class Reply(Message, omit_defaults=True, tag_field="type", tag="reply"):
     id: str
     ok: Any = None
     error: ErrorBody | None = None

@@ -22,8 +22,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of all messages: immutable, fields by name, defaults left out, unknown fields ignored on read."""
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all messages: immutable, fields by name, unknown fields ignored on read."""
 
 
 class BareNonFinite(ValueError):

@@ -15,7 +15,7 @@ Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 LogStream = Literal["stdout", "stderr", "stoker"]
 
 
-class Metric(Message, tag_field="t", tag="m"):
+class Metric(Message, omit_defaults=True, tag_field="t", tag="m"):
     """Values of one step."""
 
     ts: float
@@ -23,7 +23,7 @@ class Metric(Message, tag_field="t", tag="m"):
     values: dict[MetricName, Number]
 
 
-class Log(Message, tag_field="t", tag="l"):
+class Log(Message, omit_defaults=True, tag_field="t", tag="l"):
     """One line of output, without its line end, at most 8 KiB."""
 
     ts: float
@@ -31,7 +31,7 @@ class Log(Message, tag_field="t", tag="l"):
     text: str
 
 
-class Status(Message, tag_field="t", tag="s"):
+class Status(Message, omit_defaults=True, tag_field="t", tag="s"):
     """Where the job is: a phase in words, the step, the share done, seconds left."""
 
     ts: float
@@ -41,7 +41,7 @@ class Status(Message, tag_field="t", tag="s"):
     eta_s: float | None = None
 
 
-class CheckpointSaved(Message, tag_field="t", tag="c"):
+class CheckpointSaved(Message, omit_defaults=True, tag_field="t", tag="c"):
     """A checkpoint is complete on disk."""
 
     ts: float
@@ -50,14 +50,14 @@ class CheckpointSaved(Message, tag_field="t", tag="c"):
     size: Count
 
 
-class Gap(Message, tag_field="t", tag="gap"):
+class Gap(Message, omit_defaults=True, tag_field="t", tag="gap"):
     """Events may be missing here (power loss)."""
 
     ts: float
     reason: str
 
 
-class Dropped(Message, tag_field="t", tag="dropped"):
+class Dropped(Message, omit_defaults=True, tag_field="t", tag="dropped"):
     """Events were left out on purpose, and how many."""
 
     ts: float

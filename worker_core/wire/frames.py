@@ -16,7 +16,7 @@ MAX_FRAME_BYTES = 1 << 20
 _LENGTH = struct.Struct(">I")
 
 
-class ArtifactReady(Message, tag_field="t", tag="artifact"):
+class ArtifactReady(Message, omit_defaults=True, tag_field="t", tag="artifact"):
     """A complete file inside the workspace; kind ``checkpoint`` is what an attempt resumes from."""
 
     name: str
@@ -44,7 +44,7 @@ class Usage(Message):
     steps: Count = 0
 
 
-class Done(Message, tag_field="t", tag="done"):
+class Done(Message, omit_defaults=True, tag_field="t", tag="done"):
     """The last frame of a job."""
 
     outcome: Outcome | Literal["stopped"]
@@ -68,7 +68,7 @@ class Frame(Message):
     body: FrameBody
 
 
-class Order(Message):
+class Order(Message, omit_defaults=True):
     """Core to job: an acknowledgement, or something to do."""
 
     ack: Count | None = None

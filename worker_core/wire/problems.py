@@ -16,16 +16,16 @@ class FieldError(Message):
     message: str
 
 
-class Problem(Message):
+class Problem(Message, omit_defaults=True):
     """RFC 9457 members, then ours: a stable ``code``, whether trying again can help, and what to do."""
 
     title: str
     status: int
     code: str
+    retryable: bool
     detail: str = ""
     type: str = "about:blank"
     instance: str | None = None
-    retryable: bool = False
     retry_after_s: float | None = None
     action: Action | None = None
     signed: str | None = None

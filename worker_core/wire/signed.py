@@ -4,8 +4,6 @@ Every signed object names its kind, the worker, the thumbprint (RFC 7638) of the
 generation, and is refused when one of them does not match, so that nothing signed can be replayed elsewhere.
 """
 
-from typing import Literal
-
 from worker_core.wire.codec import Count, Message, Sha256
 
 ALGORITHM = "Ed25519"
@@ -23,7 +21,7 @@ class Input(Message):
     size: Count
 
 
-class Offer(Message):
+class Offer(Message, tag_field="typ", tag="offer"):
     """Signed bytes of a job offer (W1): what may be accepted, and the hash of everything that would run."""
 
     worker_id: str
@@ -36,10 +34,9 @@ class Offer(Message):
     spec_sha256: Sha256
     inputs: tuple[Input, ...] = ()
     accept_within: float = 30.0
-    typ: Literal["offer"] = "offer"
 
 
-class Revocation(Message):
+class Revocation(Message, tag_field="typ", tag="revocation"):
     """Signed bytes of a revocation: the only thing that may wipe a worker."""
 
     worker_id: str
@@ -48,4 +45,3 @@ class Revocation(Message):
     revoked_at: str
     by: str
     reason: str = ""
-    typ: Literal["revocation"] = "revocation"

@@ -37,7 +37,7 @@ class PollRequest(Message):
     wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 25.0
 
 
-class PollAnswer(Message):
+class PollAnswer(Message, omit_defaults=True):
     """W1 answer (or 204): ``offer`` is a JWS of :class:`worker_core.wire.signed.Offer`."""
 
     control: Control | None = None
@@ -133,7 +133,7 @@ class LeaseState(Message):
     ttl: float = 0.0
 
 
-class HeartbeatAnswer(Message):
+class HeartbeatAnswer(Message, omit_defaults=True):
     """W4 answer."""
 
     n: Count
@@ -173,7 +173,7 @@ class UploadTicket(Message):
     chunk: Count = CHUNK_BYTES
 
 
-class ArtifactAnswer(Message):
+class ArtifactAnswer(Message, omit_defaults=True):
     """W6 answer: ``exists`` (nothing to send), or an upload to continue at its offset."""
 
     artifact_id: str | None = None
