@@ -105,6 +105,8 @@ class JobView(Message, omit_defaults=False):
     step: Count
     progress: float
     eta_s: float | None
+    phase: str = ""
+    """What the job does now, in its own words: ``training``."""
     attempts: tuple[AttemptView, ...] = ()
     spec: str | None = None
     """The spec's text, in the view of one job only."""
