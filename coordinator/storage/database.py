@@ -14,13 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, Row, create_engine, event
 from sqlalchemy.pool import QueuePool
 
 from coordinator.storage import driver
 from coordinator.storage.migrate import migrate
 
 T = TypeVar("T")
+
+AnyRow = Row[*tuple[Any, ...]]
+"""A row of any query; its columns are attributes."""
 
 MAX_BATCH = 500
 READERS = 4

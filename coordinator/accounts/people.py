@@ -1,0 +1,190 @@
+"""People: accounts with passwords, and API tokens for their scripts."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from sqlalchemy import Connection, insert, select
+
+from coordinator.accounts.rates import RateLimit
+from coordinator.accounts.secrets import hash_secret, new_secret
+from coordinator.clock import Clock
+from coordinator.settings import Settings
+from coordinator.storage.database import AnyRow, Database
+from coordinator.storage.schema import account, api_token
+from worker_core.wire.codec import BadMessage, convert
+from worker_core.wire.ids import new_id
+from worker_core.wire.pairing import Email
+from worker_core.wire.problems import problem
+
+SCOPES: tuple[str, ...] = ("jobs", "workers", "approve")
+LOGIN_SCOPES: tuple[str, ...] = ("jobs", "workers")
+"""What a token got by password may do; only tokens made on the coordinator's host also approve."""
+
+MIN_PASSWORD_LENGTH = 8
+MAX_PASSWORD_LENGTH = 1024
+_HASHINGS_AT_ONCE = 2
+
+
+@dataclass(frozen=True)
+class Account:
+    """One person's account."""
+
+    id: str
+    email: str
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who makes a request, how they proved it, and what they may do."""
+
+    account_id: str
+    email: str
+    scopes: frozenset[str]
+    via: Literal["cookie", "token"]
+    csrf: str = ""
+    """The token that forms of this log-in carry; empty for API tokens."""
+    cookie_hash: str = ""
+    stepped_up: bool = False
+    """The password was entered at most five minutes ago, or the token's scope counts as that."""
+
+
+class BadAccount(ValueError):
+    """An account cannot be made like this; the text says why."""
+
+
+class People:
+    """Accounts, passwords and API tokens."""
+
+    def __init__(self, db: Database, clock: Clock, settings: Settings) -> None:
+        self._db = db
+        self._clock = clock
+        self._hasher = PasswordHasher()
+        self._hashing = asyncio.Semaphore(_HASHINGS_AT_ONCE)
+        self._by_email = RateLimit(clock, settings.logins_per_email, settings.logins_window_s)
+        self._by_ip = RateLimit(clock, settings.logins_per_ip, settings.logins_window_s)
+        self._nobody: str | None = None
+
+    async def add(self, email: str, password: str) -> Account:
+        """Make an account; raises :class:`BadAccount`."""
+        address = checked_email(email)
+        hashed = await self._hash(checked_password(password))
+        now = self._clock.now()
+        return await self._db.write(lambda conn: insert_account(conn, address, hashed, now))
+
+    async def authenticate(self, email: str, password: str, ip: str) -> Account:
+        """Return whose e-mail and password these are.
+
+        An unknown e-mail takes as long as a wrong password and is answered alike.
+        """
+        address = email.strip().lower()
+        detail = "too many tries; wait and try again"
+        self._by_email.check(address, detail)
+        self._by_ip.check(ip, detail)
+        self._by_email.mark(address)
+        self._by_ip.mark(ip)
+        row = await self._db.read(lambda conn: conn.execute(select(account).where(account.c.email == address)).first())
+        expected = row.password_hash if row is not None else await self._hash_of_nobody()
+        matches = await self._verify(expected, password)
+        if row is None or not matches:
+            raise problem("bad-credentials", "e-mail or password is wrong")
+        self._by_email.forget(address)
+        return Account(row.id, row.email)
+
+    async def add_token(self, email: str, name: str, scopes: Iterable[str]) -> str:
+        """Make an API token of an account and return it; it is never shown again. Raises :class:`BadAccount`."""
+        now = self._clock.now()
+        chosen = tuple(scopes)
+        return await self._db.write(lambda conn: insert_token(conn, email, name, chosen, now))
+
+    async def person_of_token(self, token: str) -> Person:
+        """Return whose API token this is; raises ``not-signed-in``."""
+        row = await self._db.read(lambda conn: _find_token(conn, token))
+        if row is None:
+            raise problem("not-signed-in", "the API token is not known; make one with: stoker-coordinator token add")
+        scopes = frozenset(cast("list[str]", json.loads(row.scopes)))
+        return Person(row.account_id, row.email, scopes, "token", stepped_up="approve" in scopes)
+
+    async def _hash(self, password: str) -> str:
+        async with self._hashing:
+            return await asyncio.to_thread(self._hasher.hash, password)
+
+    async def _verify(self, expected: str, password: str) -> bool:
+        async with self._hashing:
+            return await asyncio.to_thread(self._matches, expected, password[:MAX_PASSWORD_LENGTH])
+
+    def _matches(self, expected: str, password: str) -> bool:
+        try:
+            return self._hasher.verify(expected, password)
+        except (VerificationError, InvalidHashError):
+            return False
+
+    async def _hash_of_nobody(self) -> str:
+        if self._nobody is None:
+            self._nobody = await self._hash(new_secret())
+        return self._nobody
+
+    async def prepare(self) -> None:
+        """Make what an unknown e-mail is compared with, so that the first such log-in takes no longer."""
+        await self._hash_of_nobody()
+
+
+def hash_password(password: str) -> str:
+    """Return the argon2id hash of a password, for commands without an event loop."""
+    return PasswordHasher().hash(checked_password(password))
+
+
+def checked_email(email: str) -> str:
+    """Return an e-mail address as we keep it; raises :class:`BadAccount`."""
+    address = email.strip().lower()
+    try:
+        return convert(address, cast("type[str]", Email))
+    except BadMessage as error:
+        raise BadAccount(f"{email!r} is not an e-mail address") from error
+
+
+def checked_password(password: str) -> str:
+    """Return the password if it can be one; raises :class:`BadAccount`."""
+    if not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
+        raise BadAccount(f"a password has {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters")
+    return password
+
+
+def insert_account(conn: Connection, email: str, password_hash: str, now: float) -> Account:
+    """Write an account; raises :class:`BadAccount` when the e-mail has one."""
+    if conn.execute(select(account.c.id).where(account.c.email == email)).first() is not None:
+        raise BadAccount(f"{email} has an account already")
+    made = Account(new_id("acc"), email)
+    conn.execute(insert(account).values(id=made.id, email=email, password_hash=password_hash, created_at=now))
+    return made
+
+
+def insert_token(conn: Connection, email: str, name: str, scopes: tuple[str, ...], now: float) -> str:
+    """Write an API token and return it; raises :class:`BadAccount` when nobody has this e-mail."""
+    row = conn.execute(select(account.c.id).where(account.c.email == email.strip().lower())).first()
+    if row is None:
+        raise BadAccount(f"{email} has no account; make one with: stoker-coordinator account add {email}")
+    token = new_secret()
+    conn.execute(
+        insert(api_token).values(
+            id=new_id("tok"),
+            account_id=row.id,
+            token_hash=hash_secret(token),
+            name=name[:100],
+            scopes=json.dumps(scopes),
+            created_at=now,
+        )
+    )
+    return token
+
+
+def _find_token(conn: Connection, token: str) -> AnyRow | None:
+    return conn.execute(
+        select(api_token.c.account_id, api_token.c.scopes, account.c.email)
+        .join(account, account.c.id == api_token.c.account_id)
+        .where(api_token.c.token_hash == hash_secret(token))
+    ).first()

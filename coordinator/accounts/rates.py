@@ -1,0 +1,54 @@
+"""Rate limits: how often something happened to a key within a window, kept in memory and bounded."""
+
+from collections import OrderedDict, deque
+
+from coordinator.clock import Clock
+from worker_core.wire.problems import problem
+
+MAX_KEYS = 50_000
+
+
+class RateLimit:
+    """At most ``limit`` marks of one key within ``window_s``; beyond it the key waits until the oldest has aged."""
+
+    def __init__(self, clock: Clock, limit: int, window_s: float) -> None:
+        self._clock = clock
+        self._limit = limit
+        self._window_s = window_s
+        self._marks: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def wait_s(self, key: str) -> float:
+        """Return how long the key has to wait, 0 when it may go on."""
+        marks = self._fresh(key)
+        if len(marks) < self._limit:
+            return 0.0
+        return max(0.001, marks[0] + self._window_s - self._clock.monotonic())
+
+    def check(self, key: str, detail: str) -> None:
+        """Raise a ``rate-limited`` problem when the key has to wait."""
+        wait_s = self.wait_s(key)
+        if wait_s > 0:
+            raise problem("rate-limited", detail, retry_after_s=round(wait_s, 1))
+
+    def mark(self, key: str) -> None:
+        """Count one event of the key."""
+        marks = self._marks.setdefault(key, deque(maxlen=self._limit))
+        marks.append(self._clock.monotonic())
+        self._marks.move_to_end(key)
+        while len(self._marks) > MAX_KEYS:
+            self._marks.popitem(last=False)
+
+    def left(self, key: str) -> int:
+        """Return how many more marks the key may get now."""
+        return self._limit - len(self._fresh(key))
+
+    def forget(self, key: str) -> None:
+        """Start the key afresh."""
+        self._marks.pop(key, None)
+
+    def _fresh(self, key: str) -> deque[float]:
+        marks = self._marks.get(key, deque())
+        oldest = self._clock.monotonic() - self._window_s
+        while marks and marks[0] <= oldest:
+            marks.popleft()
+        return marks
