@@ -1,0 +1,88 @@
+"""NVIDIA GPUs by the driver's own library: who they are, by UUID, and what they do now."""
+
+import threading
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from worker_core.wire.pairing import Gpu
+from worker_core.wire.status import GpuShown
+
+T = TypeVar("T")
+
+_RETRY_DRIVER_S = 30.0
+
+
+class NvidiaGpus:
+    """Reads all GPUs of the machine; without a driver there are none, and a figure a GPU lacks stays None."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._nvml: Any = None
+        self._next_try = 0.0
+
+    def facts(self) -> tuple[Gpu, ...]:
+        """Return what identifies each GPU."""
+        with self._lock:
+            return tuple(self._fact(handle) for handle in self._handles())
+
+    def load(self) -> tuple[GpuShown, ...]:
+        """Return the present figures of each GPU."""
+        with self._lock:
+            return tuple(self._figures(handle) for handle in self._handles())
+
+    def _handles(self) -> list[Any]:
+        nvml = self._driver()
+        if nvml is None:
+            return []
+        count = self._ask(nvml.nvmlDeviceGetCount) or 0
+        handles = [self._ask(lambda index=index: nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(count)]
+        return [handle for handle in handles if handle is not None]
+
+    def _driver(self) -> Any:
+        if self._nvml is None and time.monotonic() >= self._next_try:
+            self._next_try = time.monotonic() + _RETRY_DRIVER_S
+            nvml: Any = import_module("pynvml")
+            try:
+                nvml.nvmlInit()
+            except nvml.NVMLError:
+                return None
+            self._nvml = nvml
+        return self._nvml
+
+    def _ask(self, question: Callable[[], T]) -> T | None:
+        """Return the driver's answer, or None where it has none; a driver that went away is opened anew later."""
+        nvml = self._nvml
+        try:
+            return question()
+        except nvml.NVMLError as error:
+            if error.value in (nvml.NVML_ERROR_UNINITIALIZED, nvml.NVML_ERROR_DRIVER_NOT_LOADED):
+                self._nvml = None
+            return None
+
+    def _fact(self, handle: Any) -> Gpu:
+        nvml = self._nvml
+        memory = self._ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        return Gpu(
+            uuid=self._ask(lambda: nvml.nvmlDeviceGetUUID(handle)) or "",
+            name=self._ask(lambda: nvml.nvmlDeviceGetName(handle)) or "",
+            memory_bytes=memory.total if memory else 0,
+            driver=self._ask(nvml.nvmlSystemGetDriverVersion) or "",
+        )
+
+    def _figures(self, handle: Any) -> GpuShown:
+        nvml, fact = self._nvml, self._fact(handle)
+        memory = self._ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        busy = self._ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+        warm = self._ask(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
+        milliwatts = self._ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+        return GpuShown(
+            uuid=fact.uuid,
+            name=fact.name,
+            memory_bytes=fact.memory_bytes,
+            memory_used_bytes=memory.used if memory else None,
+            busy_pct=float(busy.gpu) if busy else None,
+            temperature_c=None if warm is None else float(warm),
+            power_w=None if milliwatts is None else milliwatts / 1000,
+        )

@@ -1,0 +1,136 @@
+"""Where the worker reads time, GPUs and disk space: from the machine, or from a script.
+
+``STOKER_SCRIPTED_SOURCES`` names a JSON file (:class:`Script`) that overrides single readings. It is read again when
+it changes, so that a test, or a person who tries things out, can move the clock or fill the disk of a running worker.
+"""
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+from worker_core.machine.clocks import Clock, SystemClock
+from worker_core.machine.gpus import NvidiaGpus
+from worker_core.machine.host import DiskSpace, disk_space
+from worker_core.wire.codec import Count, Message, decode
+from worker_core.wire.pairing import Gpu
+from worker_core.wire.status import GpuShown
+
+SETTING = "STOKER_SCRIPTED_SOURCES"
+
+
+class GpuSource(Protocol):
+    """GPUs of the machine."""
+
+    def facts(self) -> tuple[Gpu, ...]: ...
+
+    def load(self) -> tuple[GpuShown, ...]: ...
+
+
+class DiskSource(Protocol):
+    """Space on the volumes of the machine."""
+
+    def space(self, folder: Path) -> DiskSpace: ...
+
+
+class Sources:
+    """The three sources of one worker."""
+
+    def __init__(self, clock: Clock, gpus: GpuSource, disk: DiskSource) -> None:
+        self.clock = clock
+        self.gpus = gpus
+        self.disk = disk
+
+
+class Script(Message):
+    """Content of the scripted file; what is left out is read from the machine."""
+
+    clock_offset_s: float = 0.0
+    """Added to the clock that counts sleep, as if the machine had slept so long."""
+    wall_offset_s: float = 0.0
+    gpus: tuple[GpuShown, ...] | None = None
+    disk_free_bytes: Count | None = None
+    disk_total_bytes: Count | None = None
+
+
+class ScriptFile:
+    """Reads the script again whenever the file changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self._script = Script()
+
+    def read(self) -> Script:
+        """Return what the file says now; raises :class:`worker_core.wire.codec.BadMessage` when it says nonsense."""
+        found = self._path.stat()
+        stamp = (found.st_mtime_ns, found.st_size)
+        if stamp != self._stamp:
+            self._script = decode(self._path.read_bytes(), Script)
+            self._stamp = stamp
+        return self._script
+
+
+class ScriptedClock:
+    """The machine's clocks, moved by what the script says."""
+
+    def __init__(self, file: ScriptFile) -> None:
+        self._file = file
+        self._system = SystemClock()
+
+    def now(self) -> float:
+        return self._system.now() + self._file.read().clock_offset_s
+
+    def awake(self) -> float:
+        return self._system.awake()
+
+    def wall(self) -> float:
+        return self._system.wall() + self._file.read().wall_offset_s
+
+
+class ScriptedGpus:
+    """The script's GPUs, or the machine's where it names none."""
+
+    def __init__(self, file: ScriptFile) -> None:
+        self._file = file
+        self._real = NvidiaGpus()
+
+    def facts(self) -> tuple[Gpu, ...]:
+        scripted = self._file.read().gpus
+        if scripted is None:
+            return self._real.facts()
+        return tuple(Gpu(uuid=gpu.uuid, name=gpu.name, memory_bytes=gpu.memory_bytes) for gpu in scripted)
+
+    def load(self) -> tuple[GpuShown, ...]:
+        scripted = self._file.read().gpus
+        return self._real.load() if scripted is None else scripted
+
+
+class SystemDisk:
+    """The machine's volumes."""
+
+    def space(self, folder: Path) -> DiskSpace:
+        return disk_space(folder)
+
+
+class ScriptedDisk:
+    """The machine's volumes, with the script's figures where it has any."""
+
+    def __init__(self, file: ScriptFile) -> None:
+        self._file = file
+
+    def space(self, folder: Path) -> DiskSpace:
+        script, real = self._file.read(), disk_space(folder)
+        free, total = script.disk_free_bytes, script.disk_total_bytes
+        return DiskSpace(
+            free_bytes=real.free_bytes if free is None else free,
+            total_bytes=real.total_bytes if total is None else total,
+        )
+
+
+def find_sources() -> Sources:
+    """Return the sources that the environment chooses."""
+    chosen = os.environ.get(SETTING)
+    if not chosen:
+        return Sources(SystemClock(), NvidiaGpus(), SystemDisk())
+    file = ScriptFile(Path(chosen))
+    return Sources(ScriptedClock(file), ScriptedGpus(file), ScriptedDisk(file))
