@@ -92,11 +92,11 @@ attempt = Table(
 event = Table(
     "event",
     metadata,
-    Column("attempt_id", Text, ForeignKey("attempt.id"), primary_key=True),
+    Column("attempt_id", Text, primary_key=True),
     Column("seq", BigInteger, primary_key=True),
     Column("t", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
-    Index("event_logs", "attempt_id", "seq", sqlite_where=text("t <> 'm' AND t <> 's'")),
+    Index("event_logs", "attempt_id", "seq", sqlite_where=text("t NOT IN ('m', 's')")),
     sqlite_with_rowid=False,
 )
 
@@ -113,7 +113,7 @@ metric = Table(
 metric_point = Table(
     "metric_point",
     metadata,
-    Column("metric_id", Integer, ForeignKey("metric.id"), primary_key=True),
+    Column("metric_id", Integer, primary_key=True),
     Column("ordinal", Integer, primary_key=True),
     Column("step", BigInteger, primary_key=True),
     Column("value", Float),
@@ -121,13 +121,12 @@ metric_point = Table(
     sqlite_with_rowid=False,
 )
 
-# Points of long series summed up over blocks of steps; ``width`` steps a block (coordinator/storage/metrics.py).
+# The same points summed up over blocks of steps (coordinator/storage/metrics.py), so that long series draw fast.
 metric_block = Table(
     "metric_block",
     metadata,
-    Column("metric_id", Integer, ForeignKey("metric.id"), primary_key=True),
+    Column("metric_id", Integer, primary_key=True),
     Column("ordinal", Integer, primary_key=True),
-    Column("width", BigInteger, primary_key=True),
     Column("block", BigInteger, primary_key=True),
     Column("step_first", BigInteger, nullable=False),
     Column("step_last", BigInteger, nullable=False),
