@@ -6,18 +6,9 @@ from sqlalchemy import Connection, RowMapping, select
 from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.signed import Input
+from worker_core.wire.spec import Target
 from worker_core.wire.vocabulary import AttemptState, JobState
 from worker_core.wire.work import Limits, ResumePoint
-
-
-class Target(msgspec.Struct, frozen=True):
-    """Which workers a job may run on, from its spec."""
-
-    worker: str = "any"
-    labels: tuple[str, ...] = ()
-    min_ram_gb: float = 0.0
-    gpus: int = 0
-    min_vram_gb: float = 0.0
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,6 +74,15 @@ class JobCreated(Message):
     job_id: str
 
 
+RetryStart = Literal["checkpoint", "scratch"]
+
+
+class RetryRequest(Message, rename={"start": "from"}):
+    """POST /v1/jobs/{j}/retry, optional: from the newest checkpoint, or from scratch."""
+
+    start: RetryStart = "checkpoint"
+
+
 class AttemptView(Message, omit_defaults=False):
     id: str
     ordinal: int
