@@ -132,7 +132,6 @@ metric_block = Table(
     Column("step_last", BigInteger, nullable=False),
     Column("low", Float),
     Column("high", Float),
-    Column("last", Float),
     Column("points", Integer, nullable=False),
     Column("nan", Integer, nullable=False),
     Column("pos_inf", Integer, nullable=False),
