@@ -1,6 +1,7 @@
 """Encrypts a file's content for the person who is logged in, where the system offers that without a password."""
 
 import sys
+from collections.abc import Callable
 
 if sys.platform == "win32":
     import ctypes
@@ -17,7 +18,7 @@ if sys.platform == "win32":
         """Return what :func:`protect` was given; raises OSError for another person or computer."""
         return _call(ctypes.windll.crypt32.CryptUnprotectData, data)
 
-    def _call(function: "ctypes._NamedFuncPointer", data: bytes) -> bytes:
+    def _call(function: Callable[..., int], data: bytes) -> bytes:
         given = _Blob(len(data), ctypes.create_string_buffer(data, len(data)))
         result = _Blob()
         if not function(ctypes.byref(given), None, None, None, None, 0, ctypes.byref(result)):

@@ -1,0 +1,27 @@
+"""The one place that chooses the SQLite to use: the newest that is installed."""
+
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    driver = sqlite3
+else:
+    try:
+        # SQLite before 3.51.3 can lose a commit when a second connection resets the log; this package carries a newer
+        # one. Where it does not exist the journal is still safe, because it opens a single connection.
+        import pysqlite3 as driver
+    except ImportError:
+        driver = sqlite3
+
+Connection = sqlite3.Connection
+Error: type[Exception] = driver.Error
+SQLITE_VERSION: str = driver.sqlite_version
+
+
+def connect(path: Path) -> Connection:
+    """Open the database for one writer that also checkpoints; transactions are begun and ended by us alone."""
+    connection = driver.connect(str(path), isolation_level=None, check_same_thread=False, timeout=5.0)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection

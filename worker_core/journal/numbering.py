@@ -1,0 +1,147 @@
+"""Events on their way into the file: their numbers, the batch that waits for the next commit, and what is left out.
+
+Every attempt counts its events from 0 without a gap. An event gets its number at once; its row follows with the next
+commit. Nothing here touches the file.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from worker_core.wire.codec import encode
+from worker_core.wire.events import Dropped, Event, Log, Metric
+
+EventRow = tuple[str, int, bytes]
+MAX_PENDING_BYTES = 8 << 20
+"""What may wait in memory while the file takes nothing (full disk)."""
+LOGS_UNTIL_SHARE = 0.9
+"""Lines are left out first, when the outbox has come so near to its limit; metrics at the limit; nothing else ever."""
+
+
+@dataclass
+class Batch:
+    """Rows that one commit writes, and the future of all who wait for it."""
+
+    rows: list[EventRow]
+    size: int
+    committed: asyncio.Future[None]
+
+    def settle(self) -> None:
+        if not self.committed.done():
+            self.committed.set_result(None)
+
+
+@dataclass
+class _Place:
+    next_seq: int
+    events: int = 0
+    size: int = 0
+    """Events and bytes not yet taken by the coordinator."""
+    dropped: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Numbering:
+    """Numbers, pending rows and outbox sizes of all held attempts."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._places: dict[str, _Place] = {}
+        self._pending: Batch | None = None
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._pending.size if self._pending else 0
+
+    def hold(self, attempt_id: str, next_seq: int, events: int, size: int) -> None:
+        """Count for an attempt from ``next_seq``; ``events`` of ``size`` bytes are not yet taken."""
+        self._places[attempt_id] = _Place(next_seq, events, size)
+
+    def drop(self, attempt_id: str) -> None:
+        """Take nothing more for an attempt."""
+        self._places.pop(attempt_id, None)
+
+    def drop_all(self) -> None:
+        """Take nothing more for any attempt, and lose what waits."""
+        self._places.clear()
+        if self._pending:
+            self._pending.settle()
+            self._pending = None
+
+    def next_seq(self, attempt_id: str) -> int:
+        place = self._places.get(attempt_id)
+        return place.next_seq if place else 0
+
+    def outbox(self) -> tuple[int, int]:
+        """Return events and bytes not yet taken, of all attempts."""
+        places = self._places.values()
+        return sum(place.events for place in places), sum(place.size for place in places)
+
+    def add(self, attempt_id: str, event: Event, now: float) -> int | None:
+        """Give ``event`` its number and let it wait for the commit; None when it is left out."""
+        place = self._places.get(attempt_id)
+        if place is None:
+            return None
+        if what := self._left_out(event):
+            place.dropped[what] = place.dropped.get(what, 0) + 1
+            return None
+        for what, count in place.dropped.items():
+            reason = "the outbox on the workstation was full"
+            self._enqueue(attempt_id, place, Dropped(ts=now, what=what, count=count, reason=reason))
+        place.dropped.clear()
+        return self._enqueue(attempt_id, place, event)
+
+    def committed(self) -> asyncio.Future[None]:
+        """Return the future of the next commit."""
+        return self._batch().committed
+
+    def take(self) -> Batch | None:
+        """Hand out what waits."""
+        batch, self._pending = self._pending, None
+        return batch
+
+    def put_back(self, batch: Batch) -> None:
+        """Let a batch wait again, because its commit failed."""
+        later = self._pending
+        self._pending = batch
+        if later:
+            batch.rows += later.rows
+            batch.size += later.size
+            batch.committed.add_done_callback(lambda _: later.settle())
+
+    def taken(self, attempt_id: str, events: int, size: int) -> None:
+        """Count ``events`` as taken by the coordinator."""
+        if place := self._places.get(attempt_id):
+            place.events -= events
+            place.size -= size
+
+    def shift(self, attempt_id: str, from_seq: int, by: int) -> None:
+        """Move all numbers from ``from_seq`` on, of rows that wait and of events to come."""
+        self._places[attempt_id].next_seq += by
+        if self._pending:
+            self._pending.rows[:] = [
+                (owner, seq + by if owner == attempt_id and seq >= from_seq else seq, body)
+                for owner, seq, body in self._pending.rows
+            ]
+
+    def _enqueue(self, attempt_id: str, place: _Place, event: Event) -> int:
+        body, batch = encode(event), self._batch()
+        seq = place.next_seq
+        batch.rows.append((attempt_id, seq, body))
+        batch.size += len(body)
+        place.next_seq += 1
+        place.events += 1
+        place.size += len(body)
+        return seq
+
+    def _batch(self) -> Batch:
+        if self._pending is None:
+            self._pending = Batch([], 0, asyncio.get_running_loop().create_future())
+        return self._pending
+
+    def _left_out(self, event: Event) -> str:
+        used = sum(place.size for place in self._places.values())
+        crowded = self.pending_bytes >= MAX_PENDING_BYTES
+        if isinstance(event, Log) and (crowded or used >= self._limit * LOGS_UNTIL_SHARE):
+            return "log lines"
+        if isinstance(event, Metric) and (crowded or used >= self._limit):
+            return "metrics"
+        return ""

@@ -1,0 +1,139 @@
+"""Gets everything into the file: group commits of events, transactions of others, and the saving of histories."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from worker_core.journal import outbox
+from worker_core.journal.database import Database
+from worker_core.journal.driver import Connection
+from worker_core.journal.histories import History, PackedHistory, save_history
+from worker_core.journal.numbering import Batch, Numbering
+from worker_core.journal.start import mark_closed
+
+T = TypeVar("T")
+
+GROUP_COMMIT_S = 0.25
+FULL_GROUP_BYTES = 256 * 1024
+RETRY_S = 1.0
+SAVE_HISTORIES_S = 60.0
+
+
+class Writer:
+    """Decides when what waits is written. Any transaction takes the waiting events along, so that order is kept."""
+
+    def __init__(self, database: Database, numbering: Numbering, held: Mapping[str, History]) -> None:
+        self.fault = ""
+        self._database = database
+        self._numbering = numbering
+        self._histories = held
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._save_timer: asyncio.TimerHandle | None = None
+        self._flushing = False
+        self._aligning = False
+        self._closed = False
+
+    def next_commit(self) -> asyncio.Future[None]:
+        """Return the future of the commit that what waits will be in, and see to it that it comes."""
+        committed = self._numbering.committed()
+        if self._closed:
+            return committed
+        if self._numbering.pending_bytes >= FULL_GROUP_BYTES and not self.fault:
+            self._flush()
+        elif self._flush_timer is None:
+            self._flush_timer = asyncio.get_running_loop().call_later(GROUP_COMMIT_S, self._flush)
+        if self._save_timer is None:
+            self._save_timer = asyncio.get_running_loop().call_later(SAVE_HISTORIES_S, self._save_in_background)
+        return committed
+
+    async def write(self, act: Callable[[Connection], T], *, durable: bool = True) -> T:
+        """Run ``act`` in a transaction. It goes on to its end even when the caller is cancelled."""
+        return await asyncio.shield(self._submit(act, durable))
+
+    async def save_histories(self) -> None:
+        """Save all series that changed, and remove events that were kept only for their sake."""
+        await asyncio.shield(self._submit_histories())
+
+    async def realign(self, attempt_id: str, next_seq: int) -> None:
+        """Let the numbers of an attempt go on where the coordinator is, after a power cut."""
+        # Rows that are numbered meanwhile must not reach the file before their numbers are corrected.
+        self._aligning = True
+        try:
+            from_seq, by = await self.write(lambda connection: outbox.realign(connection, attempt_id, next_seq))
+            self._numbering.shift(attempt_id, from_seq, by)
+        finally:
+            self._aligning = False
+            self.next_commit()
+
+    async def close(self) -> None:
+        """Write what waits, and that the end was orderly."""
+        self._closed = True
+        for timer in (self._flush_timer, self._save_timer):
+            if timer:
+                timer.cancel()
+        await self.save_histories()
+        await self.write(mark_closed)
+
+    def _flush(self) -> None:
+        if self._flush_timer:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        if not self._flushing and not self._aligning:
+            self._flushing = True
+            self._submit(_nothing, False).add_done_callback(self._flushed)
+
+    def _flushed(self, _: asyncio.Future[None]) -> None:
+        self._flushing = False
+        if self._numbering.pending_bytes and not self.fault:
+            self.next_commit()
+
+    def _submit(self, act: Callable[[Connection], T], durable: bool) -> asyncio.Future[T]:
+        batch = None if self._aligning else self._numbering.take()
+
+        def with_waiting_events(connection: Connection) -> T:
+            if batch:
+                outbox.insert_events(connection, batch.rows)
+            return act(connection)
+
+        future = self._database.run(with_waiting_events, durable=durable)
+        future.add_done_callback(lambda done: self._settle(batch, done))
+        return future
+
+    def _settle(self, batch: Batch | None, done: asyncio.Future[T]) -> None:
+        error = done.exception()
+        self.fault = str(error) if error else ""
+        if batch is None:
+            return
+        if error is None:
+            batch.settle()
+            return
+        self._numbering.put_back(batch)
+        if not self._closed and self._flush_timer is None:
+            self._flush_timer = asyncio.get_running_loop().call_later(RETRY_S, self._flush)
+
+    def _save_in_background(self) -> None:
+        self._save_timer = None
+        self._submit_histories()
+
+    def _submit_histories(self) -> asyncio.Future[None]:
+        changed = {name: history.take_changed() for name, history in self._histories.items() if history.dirty}
+        up_to = {attempt_id: self._numbering.next_seq(attempt_id) for attempt_id in changed}
+
+        def act(connection: Connection) -> None:
+            for attempt_id, packed in changed.items():
+                save_history(connection, attempt_id, packed, up_to[attempt_id])
+                outbox.remove_delivered(connection, attempt_id)
+
+        future = self._submit(act, False)
+        future.add_done_callback(lambda done: self._keep_unsaved(changed, done))
+        return future
+
+    def _keep_unsaved(self, changed: dict[str, PackedHistory], done: asyncio.Future[None]) -> None:
+        if done.exception() is not None:
+            for attempt_id, packed in changed.items():
+                if history := self._histories.get(attempt_id):
+                    history.put_back(packed)
+
+
+def _nothing(_: Connection) -> None:
+    return
