@@ -1,0 +1,65 @@
+"""The one way this worker tries again: full jitter up to a cap, never sooner than the other side asks.
+
+The n-th wait in a row is drawn from U(1, min(cap, 2ⁿ)) seconds: jitter added and then clipped at the cap would be
+none, and a fleet would return in one herd. ``Retry-After`` is a floor, plus up to a quarter of it.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from worker_core.link.faults import TransportFault
+from worker_core.wire.problems import ProblemError
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Backoff:
+    """Counts failures in a row of one loop and draws its next wait."""
+
+    def __init__(self, cap_s: float, random_source: random.Random | None = None) -> None:
+        self.cap_s = cap_s
+        self.failures = 0
+        self._random = random_source or random.Random()
+
+    def reset(self) -> None:
+        """Note that the loop works again."""
+        self.failures = 0
+
+    def next_wait(self, fault: Exception | None = None) -> float:
+        """Count a failure and return the seconds to wait before the next try."""
+        self.failures += 1
+        asked = _asked_wait(fault)
+        if asked is not None:
+            return asked + self._random.uniform(0, asked / 4)
+        return self._random.uniform(1, max(1.0, min(self.cap_s, 2.0 ** min(self.failures, 32))))
+
+
+def may_help(fault: Exception) -> bool:
+    """Tell whether trying the same again can help."""
+    if isinstance(fault, ProblemError):
+        return fault.problem.retryable or fault.problem.status >= 500 or fault.problem.status == 429
+    return isinstance(fault, TransportFault)
+
+
+async def until_answered(call: Callable[[], Awaitable[T]], backoff: Backoff, sleep: Sleep, tries: int) -> T:
+    """Repeat ``call`` while trying again can help, at most ``tries`` times; the last failure is raised."""
+    while True:
+        try:
+            answer = await call()
+        except (TransportFault, ProblemError) as fault:
+            if not may_help(fault) or backoff.failures + 1 >= tries:
+                raise
+            await sleep(backoff.next_wait(fault))
+        else:
+            backoff.reset()
+            return answer
+
+
+def _asked_wait(fault: Exception | None) -> float | None:
+    if isinstance(fault, ProblemError):
+        return fault.problem.retry_after_s
+    if isinstance(fault, TransportFault):
+        return fault.retry_after_s
+    return None

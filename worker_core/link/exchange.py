@@ -1,0 +1,228 @@
+"""One proven exchange with the coordinator: proof, nonce, token, and what counts as an answer of ours.
+
+An answer counts only with the generation header and the expected content type. A captive portal's page, a proxy's
+refusal or half an answer is a transport fault, whatever it says; above all it never means "revoked".
+"""
+
+import email.utils
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeVar
+
+from worker_core.link.address import Address
+from worker_core.link.faults import LinkFault, TransportFault
+from worker_core.link.http import Limits, Plane, RawAnswer, Sink, make_trust
+from worker_core.link.identity import WorkerKey
+from worker_core.link.proof import ProofMaker
+from worker_core.link.signatures import NotSignedForUs, PinnedCoordinator
+from worker_core.machine.clocks import Clock
+from worker_core.wire.codec import BadMessage, decode, encode
+from worker_core.wire.problems import CONTENT_TYPE, Problem, ProblemError
+from worker_core.wire.signed import GENERATION_HEADER, NONCE_HEADER, PROOF_HEADER, Revocation
+
+T = TypeVar("T")
+PlaneName = Literal["poll", "control", "bulk"]
+Standing = Literal["none", "proof", "token"]
+"""Kinds of authentication: N, P or K, and W of protocol.md."""
+
+_JSON = "application/json"
+_BYTES = "application/octet-stream"
+_PLANES: dict[PlaneName, Limits] = {
+    "poll": Limits(read_s=35.0, connections=2),
+    "control": Limits(read_s=15.0, connections=6),
+    "bulk": Limits(read_s=60.0, connections=4),
+}
+
+
+class WorkerRevoked(LinkFault):
+    """The coordinator revoked this worker, proven by the key pinned at pairing."""
+
+    def __init__(self, revocation: Revocation) -> None:
+        super().__init__(f"revoked by {revocation.by} at {revocation.revoked_at}")
+        self.revocation = revocation
+
+
+class Exchanger:
+    """Speaks to one coordinator with one key."""
+
+    def __init__(self, address: Address, key: WorkerKey, clock: Clock) -> None:
+        self.address = address
+        self.pinned: PinnedCoordinator | None = None
+        self.token: str | None = None
+        self.refresh_token: Callable[[str], Awaitable[None]] | None = None
+        self.gen = 0
+        self.last_answer: float | None = None
+        """When the newest answer that counts arrived, by the clock that runs through sleep."""
+        self.clock_offset_s = 0.0
+        """The coordinator's wall clock minus ours."""
+        self._clock = clock
+        self._proofs = ProofMaker(key, clock.wall)
+        trust = make_trust(address)
+        self._planes = {name: Plane(address, limits, trust) for name, limits in _PLANES.items()}
+
+    async def ask(
+        self, plane: PlaneName, method: str, path: str, kind: type[T], body: object = None, standing: Standing = "token"
+    ) -> T:
+        """Exchange JSON for a message of ``kind``; raises TransportFault, ProblemError or WorkerRevoked."""
+        return self.read(await self.exchange(plane, method, path, body, standing), kind)
+
+    def read(self, answer: RawAnswer, kind: type[T]) -> T:
+        """Return the message of ``kind`` in an answer; raises TransportFault when it is none."""
+        if _content_type(answer) != _JSON:
+            raise self._not_ours(f"answered {answer.status} with {_content_type(answer) or 'no content'}")
+        try:
+            return decode(answer.body, kind)
+        except BadMessage as error:
+            raise self._not_ours(f"sent an answer that cannot be read: {error}") from error
+
+    async def tell(
+        self, plane: PlaneName, method: str, path: str, body: object = None, standing: Standing = "token"
+    ) -> None:
+        """Exchange JSON for nothing but success."""
+        await self.exchange(plane, method, path, body, standing)
+
+    async def exchange(
+        self,
+        plane: PlaneName,
+        method: str,
+        path: str,
+        body: object = None,
+        standing: Standing = "token",
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        sink: Sink | None = None,
+    ) -> RawAnswer:
+        """Send a request, once more with a new nonce or token where the answer asks for it."""
+        if body is not None:
+            content = encode(body)
+            headers = {"Content-Type": _JSON, **(headers or {})}
+        tried: set[str] = set()
+        while True:
+            token = self.token
+            try:
+                return await self._once(plane, method, path, headers or {}, content, standing, sink)
+            except ProblemError as error:
+                if error.code in tried or not await self._cure(error.code, standing, token):
+                    raise
+                tried.add(error.code)
+
+    def drop_connections(self) -> None:
+        """Close all sockets: they are dead after sleep."""
+        for plane in self._planes.values():
+            plane.drop_connections()
+
+    async def close(self) -> None:
+        """Close all sockets and wait for what that ends."""
+        for plane in self._planes.values():
+            await plane.close()
+
+    async def _cure(self, code: str, standing: Standing, used_token: str | None) -> bool:
+        if code == "use-dpop-nonce":
+            return standing != "none" and self._proofs.nonce is not None
+        if code == "token-expired" and standing == "token" and self.refresh_token is not None and used_token:
+            if self.token == used_token:
+                await self.refresh_token(used_token)
+            return True
+        return False
+
+    async def _once(
+        self,
+        plane: PlaneName,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        standing: Standing,
+        sink: Sink | None,
+    ) -> RawAnswer:
+        sent = {**headers, **self._credentials(method, path, standing)}
+        guarded = _only_ours(sink) if sink is not None else None
+        answer = await self._planes[plane].exchange(method, path, sent, content, guarded)
+        self._check_ours(answer)
+        if answer.status < 300:
+            return answer
+        raise self._refusal(answer, method)
+
+    def _credentials(self, method: str, path: str, standing: Standing) -> dict[str, str]:
+        if standing == "none":
+            return {}
+        url = self.address.url + path
+        if standing == "proof":
+            return {PROOF_HEADER: self._proofs.make(method, url)}
+        token = self.token or ""
+        return {"Authorization": f"DPoP {token}", PROOF_HEADER: self._proofs.make(method, url, token)}
+
+    def _check_ours(self, answer: RawAnswer) -> None:
+        generation = answer.headers.get(GENERATION_HEADER, "")
+        if not generation.isdecimal() or 300 <= answer.status < 400:
+            raise self._not_ours(f"answered {answer.status}, but not as a Stoker coordinator does")
+        self.gen = int(generation)
+        self.last_answer = self._clock.now()
+        nonce = answer.headers.get(NONCE_HEADER)
+        if nonce:
+            self._proofs.nonce = nonce
+        self._note_clock(answer.headers.get("Date"))
+
+    def _note_clock(self, date: str | None) -> None:
+        try:
+            self.clock_offset_s = email.utils.parsedate_to_datetime(date or "").timestamp() - self._clock.wall()
+        except ValueError:
+            return  # no date, no statement about the clocks
+
+    def _refusal(self, answer: RawAnswer, method: str) -> Exception:
+        if method == "HEAD":
+            return ProblemError(_problem_without_body(answer.status))
+        if _content_type(answer) != CONTENT_TYPE:
+            return self._not_ours(f"answered {answer.status} with {_content_type(answer) or 'no content'}")
+        try:
+            problem = decode(answer.body, Problem)
+        except BadMessage as error:
+            return self._not_ours(f"sent a refusal that cannot be read: {error}")
+        if problem.code == "worker-revoked":
+            return self._revoked(problem)
+        return ProblemError(_with_retry_after(problem, answer.headers.get("Retry-After")))
+
+    def _revoked(self, problem: Problem) -> Exception:
+        try:
+            if self.pinned is None:
+                raise NotSignedForUs("no coordinator key is pinned")
+            return WorkerRevoked(self.pinned.revocation(problem.signed or ""))
+        except NotSignedForUs as error:
+            return self._not_ours(f"says this worker is revoked, without proof ({error})")
+
+    def _not_ours(self, what: str) -> TransportFault:
+        return TransportFault("not-ours", f"{self.address.url} {what}")
+
+
+def _content_type(answer: RawAnswer) -> str:
+    return answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def _problem_without_body(status: int) -> Problem:
+    code = "not-found" if status in (404, 410) else "internal"
+    return Problem(title="Refused", status=status, code=code, retryable=status >= 423)
+
+
+def _with_retry_after(problem: Problem, header: str | None) -> Problem:
+    if problem.retry_after_s is not None or header is None or not header.isdecimal():
+        return problem
+    members: dict[str, Any] = {name: getattr(problem, name) for name in Problem.__struct_fields__}
+    members["retry_after_s"] = float(header)
+    return Problem(**members)
+
+
+def retry_after(answer: RawAnswer) -> float | None:
+    """Return the seconds of ``Retry-After``, where an answer has one."""
+    header = answer.headers.get("Retry-After", "")
+    return float(header) if header.isdecimal() else None
+
+
+def _only_ours(sink: Sink) -> Sink:
+    """Keep a stranger's page out of the file that ``sink`` writes."""
+
+    def choose(status: int, headers: Mapping[str, str]) -> Callable[[bytes], None] | None:
+        kind = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if status not in (200, 206) or kind != _BYTES or GENERATION_HEADER not in headers:
+            return None
+        return sink(status, headers)
+
+    return choose

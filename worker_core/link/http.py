@@ -1,0 +1,193 @@
+"""Pools of connections to the coordinator: one each for polls, control and bulk, so that none can starve another.
+
+httpx leaks a pool's slot when a request is cancelled. Therefore every exchange runs in a task of its own and goes on
+to its end, or its time limit, when the one who waits for it is cancelled; and a pool is replaced after three
+transport faults in a row, or when the computer slept and its sockets are dead.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.request import getproxies, proxy_bypass
+
+from worker_core.link.address import Address
+from worker_core.link.faults import TransportFault, explain_transport_error
+from worker_core.link.lean_httpx import httpx
+
+MAX_ANSWER_BYTES = 16 << 20
+_FAULTS_BEFORE_FRESH_POOL = 3
+_KEEPALIVE_S = 30.0
+
+Writer = Callable[[bytes], None]
+Sink = Callable[[int, Mapping[str, str]], Writer | None]
+"""Given status and headers of an answer, says where its body goes; None keeps it in memory."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a plane waits and how many connections it holds."""
+
+    read_s: float
+    connections: int
+    connect_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class RawAnswer:
+    """What came back, before anyone believes it."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass
+class _Pool:
+    client: httpx.AsyncClient
+    in_flight: int = 0
+    retired: bool = False
+
+
+class Plane:
+    """One pool of connections with its own time limits."""
+
+    def __init__(self, address: Address, limits: Limits, trust: ssl.SSLContext) -> None:
+        self._address = address
+        self._limits = limits
+        self._trust = trust
+        self._pool: _Pool | None = None
+        self._faults = 0
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+        sink: Sink | None = None,
+    ) -> RawAnswer:
+        """Send one request and return what came back; ``sink`` may take the body piece by piece.
+
+        Raises :class:`TransportFault`. Cancelling the caller does not cancel the exchange.
+        """
+        task = asyncio.create_task(self._exchange(method, path, headers, content, sink))
+        self._keep(task)
+        return await asyncio.shield(task)
+
+    def drop_connections(self) -> None:
+        """Close every socket now: the computer slept, or the network changed. Open exchanges end with a fault."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.retired = True
+            self._keep(asyncio.create_task(pool.client.aclose()))
+
+    async def close(self) -> None:
+        """Close the sockets and wait for the exchanges that end by it."""
+        self.drop_connections()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=5.0)
+
+    def _keep(self, task: "asyncio.Task[RawAnswer] | asyncio.Task[None]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: "asyncio.Task[RawAnswer] | asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # taken here, so that an exchange nobody waits for any more ends in silence
+
+    async def _exchange(
+        self, method: str, path: str, headers: Mapping[str, str], content: bytes | None, sink: Sink | None
+    ) -> RawAnswer:
+        pool = self._pool or self._fresh_pool()
+        pool.in_flight += 1
+        try:
+            answer = await _perform(pool.client, method, self._address.url + path, headers, content, sink)
+        except (httpx.HTTPError, httpx.StreamError, OSError, RuntimeError) as error:
+            self._count_fault(pool)
+            raise explain_transport_error(error, self._address.host) from error
+        else:
+            self._faults = 0
+            return answer
+        finally:
+            pool.in_flight -= 1
+            if pool.retired and pool.in_flight == 0:
+                await pool.client.aclose()
+
+    def _fresh_pool(self) -> _Pool:
+        self._pool = _Pool(_make_client(self._address, self._limits, self._trust))
+        return self._pool
+
+    def _count_fault(self, pool: _Pool) -> None:
+        self._faults += 1
+        if self._faults >= _FAULTS_BEFORE_FRESH_POOL and pool is self._pool:
+            self._faults = 0
+            pool.retired = True
+            self._pool = None
+
+
+async def _perform(
+    client: httpx.AsyncClient,
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    content: bytes | None,
+    sink: Sink | None,
+) -> RawAnswer:
+    async with client.stream(method, url, headers=headers, content=content) as response:
+        body = bytearray()
+        write = sink(response.status_code, response.headers) if sink is not None else None
+        async for chunk in response.aiter_bytes():
+            if write is not None:
+                write(chunk)
+                continue
+            body += chunk
+            if len(body) > MAX_ANSWER_BYTES:
+                raise TransportFault("not-ours", f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+        return RawAnswer(response.status_code, response.headers, bytes(body))
+
+
+def make_trust(address: Address) -> ssl.SSLContext:
+    """Return the certificates to trust: the system's, and the bundled ones where the system has none."""
+    if not address.secure:
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trust = ssl.create_default_context()
+    if not trust.cert_store_stats()["x509_ca"]:
+        import certifi
+
+        trust.load_verify_locations(certifi.where())
+    return trust
+
+
+def _make_client(address: Address, limits: Limits, trust: ssl.SSLContext) -> httpx.AsyncClient:
+    transport = httpx.AsyncHTTPTransport(
+        verify=trust,
+        limits=httpx.Limits(
+            max_connections=limits.connections,
+            max_keepalive_connections=limits.connections,
+            keepalive_expiry=_KEEPALIVE_S,
+        ),
+        proxy=_proxy_for(address),
+        socket_options=_keepalive_options(),
+    )
+    timeout = httpx.Timeout(connect=limits.connect_s, read=limits.read_s, write=limits.read_s, pool=limits.read_s)
+    return httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False, follow_redirects=False)
+
+
+def _proxy_for(address: Address) -> str | None:
+    if address.loopback or proxy_bypass(address.host):
+        return None
+    return getproxies().get("https" if address.secure else "http")
+
+
+def _keepalive_options() -> list[tuple[int, int, int]]:
+    """TCP keepalive 15/15/4: a peer that vanished silently is noticed within a minute or so."""
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+        option: int | None = getattr(socket, name, None)
+        if option is not None:
+            options.append((socket.IPPROTO_TCP, option, value))
+    return options
