@@ -33,8 +33,6 @@ class WorkerView(Message, omit_defaults=False):
     mode_by: str
     mode_seen: bool
     """Whether the worker has observed the latest control document."""
-    mode_since_s: float | None = None
-    """Age of the console's last change of the mode."""
     contact_age_s: float | None
     authorization: Authorization
     job_scopes: tuple[str, ...]
@@ -43,6 +41,8 @@ class WorkerView(Message, omit_defaults=False):
     credential_store: str
     job: CurrentJob | None
     rev: int
+    mode_since_s: float | None = None
+    """Age of the console's last change of the mode."""
 
 
 class ModeRequest(Message):
