@@ -1,0 +1,163 @@
+"""Follows a job to its end with a progress bar: phase, step, return, speed, time left."""
+
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.text import Text
+
+from app.cli.client import CoordinatorClient
+from app.cli.terminal import Terminal
+from worker_core.wire.client import JobView
+from worker_core.wire.codec import Message, Number
+from worker_core.wire.durations import format_duration
+from worker_core.wire.vocabulary import JOB_END_STATES
+
+POLL_S = 0.5
+RETURN, SPEED = "rollout/ep_rew_mean", "time/fps"
+_LINE_EVERY_S = 10.0
+
+
+class JobOutcome(Message):
+    """Last line of `stoker submit --wait --json`."""
+
+    job_id: str
+    state: str
+    reason: str
+    attempt: int
+    step: int
+    name: str
+
+
+def outcome_of(view: JobView) -> JobOutcome:
+    """Return how a job ended."""
+    return JobOutcome(
+        job_id=view.id, state=view.state, reason=view.reason, attempt=view.attempt, step=view.step, name=view.name
+    )
+
+
+@dataclass
+class Glance:
+    """A job as it is now: its view, and the newest value of each metric."""
+
+    view: JobView
+    newest: dict[str, Number] = field(default_factory=dict[str, Number])
+
+    @property
+    def ended(self) -> bool:
+        return self.view.state in JOB_END_STATES
+
+
+def glances(client: CoordinatorClient, job_id: str, poll_s: float = POLL_S) -> Iterator[Glance]:
+    """Yield the job at short intervals until it has ended, the end included."""
+    cursor: str | None = None
+    newest: dict[str, Number] = {}
+    while True:
+        points = client.metrics(job_id, after=cursor)
+        newest |= {point.name: point.value for point in points.items}
+        cursor = points.next or cursor
+        now = Glance(client.job(job_id), newest)
+        yield now
+        if now.ended:
+            return
+        time.sleep(poll_s)
+
+
+def follow_to_end(client: CoordinatorClient, job_id: str, terminal: Terminal) -> JobView:
+    """Show a job's progress until it ends and return its last view."""
+    last: Glance | None = None
+    with progress_shown(terminal) as shown:
+        for last in glances(client, job_id):
+            shown.show(last)
+    assert last is not None
+    return last.view
+
+
+@contextmanager
+def progress_shown(terminal: Terminal) -> Generator["ProgressShown"]:
+    """Show a progress bar on a terminal, and a line now and then elsewhere."""
+    if terminal.words.is_terminal:
+        with _bar(terminal) as bar:
+            yield ProgressShown(terminal, bar)
+    else:
+        yield ProgressShown(terminal, None)
+
+
+class ProgressShown:
+    """Where glances at a job become visible."""
+
+    def __init__(self, terminal: Terminal, bar: Progress | None) -> None:
+        self._terminal = terminal
+        self._bar = bar
+        self._task: TaskID | None = None
+        self._said = ""
+        self._said_at = 0.0
+
+    def show(self, glance: Glance) -> None:
+        """Show the newest state."""
+        if self._bar is None:
+            self._say(glance)
+            return
+        if self._task is None:
+            self._task = self._bar.add_task("", total=1.0, phase="", facts="", left="")
+        self._bar.update(
+            self._task,
+            completed=glance.view.progress,
+            phase=phase_of(glance.view),
+            facts=facts_of(glance),
+            left=time_left(glance.view),
+        )
+
+    def _say(self, glance: Glance) -> None:
+        """Say a new phase at once, and progress every ten seconds."""
+        phase, now = phase_of(glance.view), time.monotonic()
+        if phase == self._said and now - self._said_at < _LINE_EVERY_S:
+            return
+        self._said, self._said_at = phase, now
+        parts = (phase, f"{glance.view.progress:.0%}", facts_of(glance), time_left(glance.view))
+        self._terminal.say("  " + " · ".join(part for part in parts if part))
+
+
+def phase_of(view: JobView) -> str:
+    """Return what a job does now, in words: its own, or why it waits."""
+    if view.state == "running":
+        return view.phase or "starting"
+    if view.offered:
+        return "offered"
+    return f"{view.state}: {view.reason}" if view.reason and view.state == "queued" else view.state
+
+
+def facts_of(glance: Glance) -> str:
+    """Return step, return and speed as far as they are known."""
+    parts = [f"step {glance.view.step:,}"] if glance.view.step else []
+    if RETURN in glance.newest:
+        parts.append(f"return {float(glance.newest[RETURN]):,.1f}")
+    if SPEED in glance.newest:
+        parts.append(f"{float(glance.newest[SPEED]):,.0f} steps/s")
+    return " · ".join(parts)
+
+
+def time_left(view: JobView) -> str:
+    """Return the time left in words, empty when unknown."""
+    return "" if view.eta_s is None or view.state != "running" else f"{format_duration(view.eta_s)} left"
+
+
+class _Share(ProgressColumn):
+    """The share done, in whole percent."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.percentage:>3.0f} %", style="bold")
+
+
+def _bar(terminal: Terminal) -> Progress:
+    return Progress(
+        SpinnerColumn(finished_text="✓"),
+        TextColumn("{task.fields[phase]}", markup=False),
+        BarColumn(bar_width=28),
+        _Share(),
+        TextColumn("{task.fields[facts]}", style="cyan", markup=False),
+        TextColumn("{task.fields[left]}", style="dim", markup=False),
+        console=terminal.words,
+    )

@@ -1,0 +1,119 @@
+"""How one job, its log, its metrics and its files look in a terminal."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from app.cli.client import CoordinatorClient, LogLine
+from app.cli.status_view import styled_state
+from app.cli.terminal import Terminal
+from worker_core.wire.client import ArtifactView, JobView, MetricPoint
+from worker_core.wire.durations import format_duration
+
+_STREAM_STYLES = {"stderr": "yellow", "stoker": "cyan"}
+
+
+def show_job(job: JobView, terminal: Terminal) -> None:
+    """Print one job and its attempts."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column()
+    table.add_row("Job", Text(f"{job.name} ({job.kind})"))
+    table.add_row("State", styled_state(job.state, ("offered",) if job.offered else ()))
+    if job.reason:
+        table.add_row("Why", Text(job.reason))
+    table.add_row("Worker", Text(job.worker or "none"))
+    left = f", {format_duration(job.eta_s)} left" if job.eta_s is not None else ""
+    table.add_row(
+        "Progress", Text(f"step {job.step:,}, {job.progress:.0%}{left}" + (f", {job.phase}" * bool(job.phase)))
+    )
+    table.add_row("Queued", job.created_at)
+    if job.ended_at:
+        table.add_row("Ended", job.ended_at)
+    terminal.words.print(table)
+    if job.attempts:
+        terminal.words.print(_attempts_table(job))
+
+
+def _attempts_table(job: JobView) -> Table:
+    table = Table("Attempt", "State", "Worker", "Step", "Began", "Ended", "Error", box=None, pad_edge=False)
+    for attempt in job.attempts:
+        error = f"{attempt.error_class}: {attempt.error}" if attempt.error_class else ""
+        table.add_row(
+            str(attempt.ordinal),
+            styled_state(attempt.state),
+            Text(attempt.worker),
+            f"{attempt.step:,}",
+            attempt.created_at,
+            attempt.ended_at or "–",
+            Text(error),
+        )
+    return table
+
+
+def print_logs(client: CoordinatorClient, job_id: str, terminal: Terminal) -> None:
+    """Print a job's whole log, oldest line first."""
+    for line in _all_lines(client, job_id):
+        if terminal.json:
+            terminal.result(line)
+        else:
+            terminal.say(line.text, _STREAM_STYLES.get(line.stream, ""))
+
+
+def _all_lines(client: CoordinatorClient, job_id: str) -> Iterator[LogLine]:
+    cursor: str | None = None
+    while True:
+        lines = client.logs(job_id, after=cursor)
+        yield from lines.items
+        if not lines.items or lines.next is None or lines.next == cursor:
+            return
+        cursor = lines.next
+
+
+def print_metrics(client: CoordinatorClient, job_id: str, terminal: Terminal) -> None:
+    """Print every metric point as JSON, or a table of the newest of each name."""
+    newest: dict[str, MetricPoint] = {}
+    for point in all_points(client, job_id):
+        if terminal.json:
+            terminal.result(point)
+        newest[point.name] = point
+    if terminal.json:
+        return
+    if not newest:
+        terminal.say("No metrics yet.")
+        return
+    table = Table("Metric", "Value", "Step", box=None, pad_edge=False)
+    for name in sorted(newest):
+        table.add_row(Text(name), f"{float(newest[name].value):,.4g}", f"{newest[name].step:,}")
+    terminal.words.print(table)
+
+
+def all_points(client: CoordinatorClient, job_id: str) -> Iterator[MetricPoint]:
+    """Yield every metric point of a job that is there now."""
+    cursor: str | None = None
+    while True:
+        points = client.metrics(job_id, after=cursor)
+        yield from points.items
+        if not points.items or points.next is None or points.next == cursor:
+            return
+        cursor = points.next
+
+
+def show_artifacts(found: list[ArtifactView], paths: dict[str, Path], terminal: Terminal) -> None:
+    """Print a job's files, and where those lie that were brought home."""
+    if not found:
+        terminal.say("No files yet.")
+        return
+    table = Table("Name", "Kind", "Size", "Step", "Attempt", "Here", box=None, pad_edge=False)
+    for artifact in found:
+        table.add_row(
+            Text(artifact.name),
+            artifact.kind + ("" if artifact.state == "ready" else " (uploading)"),
+            f"{artifact.size:,}",
+            "–" if artifact.step is None else f"{artifact.step:,}",
+            str(artifact.attempt),
+            Text(str(paths.get(artifact.id, "–"))),
+        )
+    terminal.words.print(table)

@@ -1,0 +1,123 @@
+"""How `stoker status` and `stoker workers` look in a terminal."""
+
+from collections.abc import Iterable
+
+from rich.table import Table
+from rich.text import Text
+
+from app.cli.terminal import Terminal
+from worker_core.wire.client import JobView, WorkerView
+from worker_core.wire.durations import format_duration
+from worker_core.wire.status import JobShown, WorkerStatus
+
+STATE_STYLES = {
+    "training": "bold green",
+    "available": "green",
+    "draining": "yellow",
+    "paused": "yellow",
+    "connecting": "cyan",
+    "pairing": "cyan",
+    "offline": "red",
+    "problem": "bold red",
+    "expired": "bold red",
+    "revoked": "bold red",
+    "running": "green",
+    "succeeded": "bold green",
+    "failed": "bold red",
+    "canceled": "yellow",
+    "canceling": "yellow",
+}
+
+
+def show_status(status: WorkerStatus, terminal: Terminal) -> None:
+    """Print a worker's status as a short table."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column()
+    for name, value in _status_rows(status):
+        table.add_row(name, value)
+    terminal.words.print(table)
+
+
+def _status_rows(status: WorkerStatus) -> Iterable[tuple[str, Text]]:
+    yield "State", styled_state(status.state, status.reasons)
+    if status.detail:
+        yield "", Text(status.detail)
+    if status.worker:
+        yield (
+            "Worker",
+            Text(status.worker.name + (f", account {status.worker.account}" if status.worker.account else "")),
+        )
+    if status.coordinator:
+        yield "Coordinator", Text(f"{status.coordinator}, {_contact(status.contact_age_s)}")
+    if status.pairing:
+        yield "Code", Text(f"{status.pairing.user_code} (type it at {status.pairing.verification_uri})", style="bold")
+    yield "Mode", Text(f"here {status.mode.here}, console {status.mode.console or 'not known yet'}")
+    if status.authorization:
+        left = format_duration(status.authorization.remaining_s)
+        extend = ", extended while healthy" if status.authorization.extend_while_healthy else ""
+        yield "Authorized", Text(f"for {left} more{extend}")
+    if status.job:
+        yield "Job", Text(_job_line(status.job))
+    if status.outbox.events:
+        yield "Waiting to send", Text(f"{status.outbox.events} events, {status.outbox.bytes:,} bytes")
+    if status.credential_store:
+        yield "Credential in", Text({"file": "a file only you can read"}.get(status.credential_store, "the keystore"))
+
+
+def _job_line(job: JobShown) -> str:
+    parts = [f"{job.name}, attempt {job.attempt}, step {job.step:,} ({job.progress:.0%})"]
+    if job.eta_s is not None:
+        parts.append(f"{format_duration(job.eta_s)} left")
+    if job.checkpoint_age_s is not None:
+        parts.append(f"checkpoint {format_duration(job.checkpoint_age_s)} old")
+    return ", ".join(parts)
+
+
+def _contact(age_s: float | None) -> str:
+    return "not reached yet" if age_s is None else f"heard {format_duration(age_s)} ago"
+
+
+def styled_state(state: str, reasons: Iterable[str] = ()) -> Text:
+    """Return a state in its colour, with its reasons behind it."""
+    text = Text(state, style=STATE_STYLES.get(state, ""))
+    listed = ", ".join(reasons)
+    return text.append(f" ({listed})", style="default") if listed else text
+
+
+def show_workers(workers: list[WorkerView], terminal: Terminal) -> None:
+    """Print the workers of an account as a table."""
+    if not workers:
+        terminal.say("No workers yet. On a workstation run: stoker pair --coordinator URL --email YOU")
+        return
+    table = Table("Worker", "State", "Console", "Here", "Contact", "Authorized", "Job", box=None, pad_edge=False)
+    for worker in workers:
+        table.add_row(
+            Text(worker.name),
+            styled_state(worker.state, worker.reasons),
+            worker.console_mode + ("" if worker.mode_seen else " (not seen yet)"),
+            worker.local_mode,
+            "never" if worker.contact_age_s is None else f"{format_duration(worker.contact_age_s)} ago",
+            f"{format_duration(worker.authorization.remaining_s)} left",
+            Text(f"{worker.job.name} {worker.job.progress:.0%}" if worker.job else "–"),
+        )
+    terminal.words.print(table)
+
+
+def show_jobs(jobs: list[JobView], terminal: Terminal) -> None:
+    """Print the jobs of an account as a table."""
+    if not jobs:
+        terminal.say("No jobs yet. Queue one with: stoker submit SPEC")
+        return
+    table = Table("Job", "Name", "State", "Worker", "Step", "Done", "Why", box=None, pad_edge=False)
+    for job in jobs:
+        table.add_row(
+            job.id,
+            Text(job.name),
+            styled_state(job.state, ("offered",) if job.offered else ()),
+            Text(job.worker or "–"),
+            f"{job.step:,}",
+            f"{job.progress:.0%}",
+            Text(job.reason),
+        )
+    terminal.words.print(table)

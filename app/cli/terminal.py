@@ -1,0 +1,84 @@
+"""Where words and results go: results of `--json` alone on standard output, everything else beside it."""
+
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from app.cli.errors import CliError
+from worker_core.wire.codec import encode
+
+
+class Terminal:
+    """The two outputs of one command."""
+
+    def __init__(self) -> None:
+        self.printed = False
+        """Whether a JSON document went out."""
+        self.use_json(False)
+
+    def use_json(self, json: bool) -> None:
+        """Keep standard output for JSON, or use it for words."""
+        self.json = json
+        self.words = Console(stderr=json, highlight=False, soft_wrap=True)
+
+    @property
+    def interactive(self) -> bool:
+        """Whether a person can be asked here."""
+        return not self.json and sys.stdin.isatty() and self.words.is_terminal
+
+    def say(self, text: str = "", style: str = "") -> None:
+        """Print words for a person; text of others is never read as markup."""
+        self.words.print(Text(text, style=style))
+
+    def result(self, document: object) -> None:
+        """Print one JSON document on standard output, in one line."""
+        sys.stdout.write(encode(document).decode() + "\n")
+        sys.stdout.flush()
+        self.printed = True
+
+    def done(self, text: str, document: object = None) -> None:
+        """Print the end of a command: the document in JSON mode, else a line with a tick."""
+        if self.json and document is not None:
+            self.result(document)
+        else:
+            self.words.print(Text.assemble(("✓ ", "bold green"), text))
+
+
+def show_error(error: CliError, *, json: bool, already_printed: bool, verbose: bool) -> None:
+    """Tell a person on standard error, and a program on standard output, what went wrong."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(Text.assemble(("✗ ", "bold red"), (error.what, "bold")))
+    for line in _explanation(error):
+        console.print(Text(f"  {line}"))
+    if verbose:
+        console.print(Text("".join(traceback.format_exception(error)), style="dim"))
+    if json and not already_printed:
+        sys.stdout.write(encode({"error": error_document(error)}).decode() + "\n")
+        sys.stdout.flush()
+
+
+def error_document(error: CliError) -> dict[str, object]:
+    """Return the error as a program reads it."""
+    document: dict[str, object] = {"code": error.code, "what": error.what, "why": error.why, "cure": error.cure}
+    if error.details:
+        document["errors"] = [msgspec.to_builtins(detail) for detail in error.details]
+    return document
+
+
+def _explanation(error: CliError) -> Iterable[str]:
+    if error.why:
+        yield error.why
+    for detail in error.details:
+        yield f"{detail.field}: {detail.message}"
+    if error.cure:
+        yield error.cure
+
+
+def wants_traceback(verbose: bool) -> bool:
+    """Tell whether the person asked for tracebacks."""
+    return verbose or os.environ.get("STOKER_DEBUG", "") not in ("", "0")
