@@ -81,7 +81,7 @@ worker = Table(
     Column("contact_at", Float),
     Column("contact", String),
     Index("worker_by_account", "account_id"),
-    Index("worker_name", "account_id", "name", unique=True, sqlite_where=text("removed_at IS NULL")),
+    Index("worker_name", "account_id", "name", unique=True, sqlite_where=text("revoked_at IS NULL")),
 )
 
 pairing = Table(

@@ -1,0 +1,211 @@
+"""Connections of workers: which process may speak for a worker, and the tokens it speaks with."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select, update
+
+from coordinator.accounts.authorization import assert_worker_live, control_of, ended_session, worker_revoked
+from coordinator.accounts.health import is_older
+from coordinator.accounts.presence import Presence
+from coordinator.accounts.secrets import hash_secret, new_secret
+from coordinator.accounts.work_side import WorkSide
+from coordinator.clock import Clock
+from coordinator.settings import Settings
+from coordinator.storage.database import AnyRow, Database, after_commit
+from coordinator.storage.schema import session, worker, worker_token
+from worker_core.wire.codec import BadMessage, convert, encode
+from worker_core.wire.ids import new_id
+from worker_core.wire.pairing import Host
+from worker_core.wire.problems import problem
+from worker_core.wire.session import Observed, SessionRequest, SessionStarted, TokenIssued
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A worker behind a token."""
+
+    worker_id: str
+    session_id: str
+    account_id: str
+
+
+class Sessions:
+    """The connections of all workers; one per worker may speak."""
+
+    def __init__(
+        self,
+        *,
+        db: Database,
+        clock: Clock,
+        settings: Settings,
+        generation: int,
+        presence: Presence,
+        work: WorkSide,
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self._settings = settings
+        self._generation = generation
+        self._presence = presence
+        self._work = work
+
+    async def worker_of_key(self, thumbprint: str) -> AnyRow:
+        """Return the worker that a key belongs to; raises ``worker-unknown`` or the signed ``worker-revoked``."""
+        return await self._db.read(lambda conn: _worker_of_key(conn, thumbprint))
+
+    async def caller(self, thumbprint: str, token: str) -> Caller:
+        """Return whose token this is, if the key fits and the connection is the worker's present one."""
+        caller = await self._db.read(lambda conn: self._caller(conn, thumbprint, token))
+        self._presence.touch(caller.worker_id)
+        return caller
+
+    async def connect(self, row: AnyRow, request: SessionRequest) -> SessionStarted:
+        """Open a connection, or answer the same one again (S1)."""
+        if request.worker_id != row.id:
+            raise problem("worker-unknown", "this key belongs to another worker")
+        if is_older(request.version, self._settings.min_worker_version):
+            raise problem("upgrade-required", f"this coordinator needs version {self._settings.min_worker_version}")
+        return await self._db.write(lambda conn: self._connect(conn, row.id, request))
+
+    async def new_token(self, row: AnyRow, session_id: str) -> TokenIssued:
+        """Give a connection a fresh token; the older one stays good for a minute (S2)."""
+
+        def write(conn: Connection) -> TokenIssued:
+            assert_worker_live(conn, row.id, session_id, self._clock.now())
+            return TokenIssued(token=self._issue(conn, row.id, session_id), token_ttl=self._settings.token_ttl_s)
+
+        return await self._db.write(write)
+
+    async def goodbye(self, caller: Caller, reason: str) -> None:
+        """End a connection on the worker's wish (S3)."""
+        now = self._clock.now()
+
+        def write(conn: Connection) -> None:
+            assert_worker_live(conn, caller.worker_id, caller.session_id, now)
+            conn.execute(update(worker).where(worker.c.id == caller.worker_id).values(session_id=None))
+            _end(conn, caller.session_id, now, reason[:200] or "goodbye")
+            self._work.record_change(conn, caller.account_id, "worker", caller.worker_id)
+            after_commit(conn, lambda: self._presence.leave(caller.worker_id))
+            after_commit(conn, lambda: self._work.wake_worker(caller.worker_id))
+
+        await self._db.write(write)
+
+    def _caller(self, conn: Connection, thumbprint: str, token: str) -> Caller:
+        row = _worker_of_key(conn, thumbprint)
+        query = select(worker_token).where(worker_token.c.token_hash == hash_secret(token))
+        held = conn.execute(query).first()
+        if held is None or held.worker_id != row.id:
+            raise problem("token-expired", "the token is not known")
+        if held.session_id != row.session_id:
+            raise ended_session(conn, held.session_id)
+        if held.expires_at <= self._clock.now():
+            raise problem("token-expired", "ask for a new token")
+        return Caller(row.id, held.session_id, row.account_id)
+
+    def _connect(self, conn: Connection, worker_id: str, request: SessionRequest) -> SessionStarted:
+        now = self._clock.now()
+        row = conn.execute(select(worker).where(worker.c.id == worker_id)).one()
+        if row.revoked_at is not None:
+            raise worker_revoked(row)
+        session_id = self._take_over(conn, row, request, now)
+        conn.execute(update(worker).where(worker.c.id == worker_id).values(session_id=session_id, **_facts(request)))
+        verdicts = self._work.held_verdicts(conn, worker_id, request.held)
+        self._work.record_change(conn, row.account_id, "worker", worker_id)
+        self._announce(conn, row, request, is_new=session_id != row.session_id)
+        return SessionStarted(
+            session_id=session_id,
+            session_seq=request.session_seq,
+            token=self._issue(conn, worker_id, session_id),
+            token_ttl=self._settings.token_ttl_s,
+            control=control_of(row, now, self._generation),
+            params=self._settings.worker,
+            verdicts=verdicts,
+        )
+
+    def _take_over(self, conn: Connection, row: AnyRow, request: SessionRequest, now: float) -> str:
+        """Return the connection's id: the present one for the same instance, else a new one if its time has come."""
+        present = conn.execute(select(session).where(session.c.id == row.session_id)).first()
+        if present is not None:
+            if present.instance_id == request.instance_id:
+                return present.id
+            restarted = present.instance_id in request.prev_instance_ids and present.boot_id == request.boot_id
+            # Another boot may be a second machine, so it waits until the first one has been silent.
+            if not restarted and not self._presence.is_silent(row.id):
+                wait_s = self._settings.worker.stale_s - (self._presence.age_s(row.id) or 0.0)
+                detail = f"{row.name} is connected already; try again when that connection has been silent"
+                raise problem("session-active", detail, retry_after_s=max(1.0, wait_s))
+            _end(conn, present.id, now, "replaced")
+            after_commit(conn, lambda: self._work.wake_worker(row.id))
+        session_id = new_id("ses")
+        conn.execute(
+            insert(session).values(
+                id=session_id,
+                worker_id=row.id,
+                instance_id=request.instance_id,
+                boot_id=request.boot_id,
+                session_seq=request.session_seq,
+                version=request.version,
+                created_at=now,
+            )
+        )
+        return session_id
+
+    def _announce(self, conn: Connection, row: AnyRow, request: SessionRequest, *, is_new: bool) -> None:
+        note = self._presence.begin if is_new else self._presence.note
+
+        def seen() -> None:
+            # The control document travels in the answer, so it counts as seen once the worker says so itself.
+            note(
+                row.id,
+                state=request.state,
+                reasons=request.reasons,
+                local_mode=request.local_mode,
+                observed=Observed(),
+            )
+
+        after_commit(conn, seen)
+
+    def _issue(self, conn: Connection, worker_id: str, session_id: str) -> str:
+        now = self._clock.now()
+        older = worker_token.c.session_id == session_id
+        overlap = now + self._settings.token_overlap_s
+        conn.execute(update(worker_token).where(older, worker_token.c.expires_at > overlap).values(expires_at=overlap))
+        token = new_secret()
+        conn.execute(
+            insert(worker_token).values(
+                token_hash=hash_secret(token),
+                worker_id=worker_id,
+                session_id=session_id,
+                expires_at=now + self._settings.token_ttl_s,
+            )
+        )
+        return token
+
+
+def _worker_of_key(conn: Connection, thumbprint: str) -> AnyRow:
+    row = conn.execute(select(worker).where(worker.c.thumbprint == thumbprint)).first()
+    if row is None:
+        raise problem("worker-unknown", "no worker of this coordinator has this key")
+    if row.revoked_at is not None:
+        raise worker_revoked(row)
+    return row
+
+
+def _end(conn: Connection, session_id: str, now: float, reason: str) -> None:
+    ending = update(session).where(session.c.id == session_id, session.c.ended_at.is_(None))
+    conn.execute(ending.values(ended_at=now, end_reason=reason))
+
+
+def _facts(request: SessionRequest) -> dict[str, object]:
+    """Return what a worker says about itself, as columns."""
+    facts: dict[str, object] = {
+        "version": request.version[:100],
+        "capabilities": encode(request.capabilities).decode(),
+        "credential_store": str(request.capabilities.get("credential_store", ""))[:50],
+    }
+    try:
+        facts["host"] = encode(convert(request.capabilities["host"], Host)).decode()
+    except (KeyError, BadMessage):
+        # What was approved stays on show when a connection describes its host in another way.
+        return facts
+    return facts
