@@ -141,8 +141,9 @@ def plan_lines(plan: Plan) -> list[str]:
         f"(machine {plan.machine}) = {plan.total_cycles:,} cycles",
         f"decisions      {plan.total_cycles:,} cycles × {plan.decisions_per_cycle:,} decisions{cap} "
         f"= {plan.decisions:,} decisions",
-        f"updates        {plan.fragment:,} steps × {plan.simulators} simulators = {plan.decisions_per_update:,} decisions an "
-        f"update, {plan.updates:,} updates (the last of {plan.last_update_decisions:,})",
+        f"updates        {plan.fragment:,} steps × {plan.simulators} simulators = "
+        f"{plan.decisions_per_update:,} decisions an update, {plan.updates:,} updates "
+        f"(the last of {plan.last_update_decisions:,})",
         f"learning       {plan.minibatches_per_update:,} minibatches an update; "
         + ", ".join(f"{key} {_short(value)}" for key, value in ppo.items()),
         f"episode limit  {episode} steps; the end is then truncated, not terminated",

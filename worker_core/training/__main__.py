@@ -1,0 +1,98 @@
+"""The job process: `python -I -m worker_core.training --workspace WS --frames-fd N --orders-fd M`."""
+
+import argparse
+import faulthandler
+import io
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from worker_core.training.channel import Channel, open_descriptor
+from worker_core.training.failures import LeaveNow, describe
+from worker_core.training.files import JobFolder
+from worker_core.training.reporter import Reporter
+from worker_core.training.usage import UsageMeter
+from worker_core.wire.events import Status
+from worker_core.wire.frames import Done, JobError
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_CORE_GONE = 75
+_FLUSH_S = 60.0
+
+# Small networks lose by threads, and numpy reads this when it is imported. Larger ones set torch's threads themselves.
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class _Arguments(argparse.Namespace):
+    workspace: Path
+    frames_fd: int
+    orders_fd: int
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job that lies in the workspace; returns the exit code."""
+    asked = _parse(arguments)
+    _prepare_process()
+    channel = Channel(open_descriptor(asked.frames_fd, write=True), open_descriptor(asked.orders_fd, write=False))
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: channel.leave_in(channel.grace_s))
+    channel.send(Status(ts=time.time(), phase="starting"))
+    usage = UsageMeter()
+    folder = JobFolder(asked.workspace.resolve())
+    try:
+        _run(folder, channel, usage)
+    except LeaveNow:
+        return _end(channel, Done(outcome="stopped", usage=usage.read()))
+    except Exception as error:
+        return _fail(channel, describe(error, folder.root), usage)
+    return _end(channel, Done(outcome="succeeded", usage=usage.read()))
+
+
+def _parse(arguments: Sequence[str] | None) -> _Arguments:
+    parser = argparse.ArgumentParser(prog="worker_core.training", description="Run one job; started by the core.")
+    parser.add_argument("--workspace", type=Path, required=True)
+    parser.add_argument("--frames-fd", type=int, required=True)
+    parser.add_argument("--orders-fd", type=int, required=True)
+    return parser.parse_args(arguments, namespace=_Arguments())
+
+
+def _prepare_process() -> None:
+    faulthandler.enable()
+    for name in _ONE_THREAD:
+        os.environ.setdefault(name, "1")
+    for stream in (sys.stdout, sys.stderr):
+        # What the user's code prints should be in the log when it is printed, not when a buffer is full.
+        cast(io.TextIOWrapper, stream).reconfigure(line_buffering=True, errors="backslashreplace")
+
+
+def _run(folder: JobFolder, channel: Channel, usage: UsageMeter) -> None:
+    from worker_core.wire.plan import resolve
+
+    spec, spec_sha256 = folder.read_spec()
+    plan = resolve(spec)
+    channel.grace_s = plan.grace_s
+    # torch takes seconds to import; the core has heard "starting" by now.
+    from worker_core.training.rl.session import RlSession
+
+    RlSession(folder, plan, spec_sha256, Reporter(channel), usage).run()
+
+
+def _fail(channel: Channel, error: JobError, usage: UsageMeter) -> int:
+    print(error.traceback or error.message, file=sys.stderr)  # noqa: T201
+    code = _end(channel, Done(outcome="failed", error=error, usage=usage.read()))
+    return EXIT_FAILED if code == EXIT_DONE else code
+
+
+def _end(channel: Channel, done: Done) -> int:
+    """Say how the job ended and wait until the core has written it down."""
+    channel.send(done)
+    channel.flush(_FLUSH_S)
+    return EXIT_CORE_GONE if channel.gone else EXIT_DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""The pipe to the core: frames out, acknowledgements and orders in.
+
+A frame counts only when the core has acknowledged it, which it does after its journal's commit. At most ``WINDOW``
+frames are out unacknowledged; then the job waits, so that neither side needs unbounded memory.
+"""
+
+import os
+import sys
+import threading
+import time
+
+from worker_core.wire.codec import BadMessage
+from worker_core.wire.frames import Frame, FrameBody, FrameSplitter, Order, pack, unpack_order
+
+WINDOW = 256
+_READ_BYTES = 1 << 16
+_LOOK_S = 1.0
+
+
+class Channel:
+    """Frames to the core and orders from it; a thread reads, everything else belongs to the job's main thread."""
+
+    def __init__(self, frames_fd: int, orders_fd: int, *, grace_s: float = 30.0) -> None:
+        self.grace_s = grace_s
+        """How long after the core is gone, or after SIGTERM, the job may still work on its checkpoint."""
+        self._frames_fd = frames_fd
+        self._orders_fd = orders_fd
+        self._changed = threading.Condition()
+        self._sent = 0
+        self._acked = 0
+        self._gone = False
+        self._checkpoint_wanted = False
+        self._leave_by: float | None = None
+        threading.Thread(target=self._read_orders, name="orders", daemon=True).start()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the core has closed the pipe: nothing sent from now on is heard."""
+        return self._gone
+
+    @property
+    def leave_by(self) -> float | None:
+        """When the job must have left (``time.monotonic``), or None while it may stay."""
+        return self._leave_by
+
+    def send(self, body: FrameBody) -> int:
+        """Send one frame and return its id; waits while the window is full."""
+        with self._changed:
+            while not self._changed.wait_for(self._may_send, timeout=_LOOK_S):
+                pass  # SIGTERM changes leave_by without a notice, so the wait looks up now and then
+            self._sent += 1
+            frame_id = self._sent
+        if not self._gone:
+            self._write(pack(Frame(id=frame_id, body=body)))
+        return frame_id
+
+    def is_acked(self, frame_id: int) -> bool:
+        """Tell whether the core holds this frame in its journal."""
+        return self._acked >= frame_id
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until every frame is acknowledged; False when that did not happen in time."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._gone or self._acked >= self._sent, timeout=timeout_s)
+        return self._acked >= self._sent
+
+    def take_checkpoint_order(self) -> bool:
+        """Return whether a checkpoint was ordered since the last call."""
+        with self._changed:
+            wanted, self._checkpoint_wanted = self._checkpoint_wanted, False
+        return wanted
+
+    def leave_in(self, grace_s: float) -> None:
+        """Note that the job must have left in ``grace_s`` seconds; an earlier date stays."""
+        by = time.monotonic() + grace_s
+        self._leave_by = by if self._leave_by is None else min(self._leave_by, by)
+
+    def _may_send(self) -> bool:
+        # A job that must leave does not wait for a core that cannot journal.
+        return self._gone or self._leave_by is not None or self._sent - self._acked < WINDOW
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._frames_fd, view) :]
+        except OSError:
+            # The reader of the pipe is gone; the orders pipe says the same and ends the job.
+            self._core_is_gone()
+
+    def _read_orders(self) -> None:
+        splitter = FrameSplitter()
+        try:
+            while data := os.read(self._orders_fd, _READ_BYTES):
+                for payload in splitter.feed(data):
+                    self._obey(unpack_order(payload))
+        except (OSError, BadMessage) as error:
+            print(f"orders from the core cannot be read: {error}", file=sys.stderr)  # noqa: T201
+        self._core_is_gone()
+
+    def _obey(self, order: Order) -> None:
+        with self._changed:
+            if order.ack is not None:
+                self._acked = max(self._acked, order.ack)
+            if order.do == "checkpoint":
+                self._checkpoint_wanted = True
+            if order.do == "stop":
+                self.leave_in(self.grace_s if order.grace_s is None else order.grace_s)
+            self._changed.notify_all()
+
+    def _core_is_gone(self) -> None:
+        with self._changed:
+            self._gone = True
+            self.leave_in(self.grace_s)
+            self._changed.notify_all()
+
+
+def open_descriptor(value: int, *, write: bool) -> int:
+    """Return the file descriptor for an inherited one; on Windows ``value`` is a handle."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        value = msvcrt.open_osfhandle(value, os.O_WRONLY if write else os.O_RDONLY)
+    # Nothing the job starts may hold the pipes open after it has ended.
+    os.set_inheritable(value, False)
+    return value

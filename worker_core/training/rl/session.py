@@ -1,0 +1,282 @@
+"""One rl-session from start to end: benchmark the untrained policy, train it, benchmark it again, write the results."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from worker_core.training.checkpoints import Arrays, CheckpointStore, State, load_checkpoint
+from worker_core.training.failures import JobFailure, LeaveNow
+from worker_core.training.files import JobFolder
+from worker_core.training.reporter import Reporter
+from worker_core.training.rl import results, snapshot
+from worker_core.training.rl.benchmark import BenchmarkResult, Player
+from worker_core.training.rl.checker import UnfitSimulator, check_simulator
+from worker_core.training.rl.device import choose_device, choose_threads, device_name
+from worker_core.training.rl.entries import find_simulator
+from worker_core.training.rl.policy import ActorCritic
+from worker_core.training.rl.ppo import PpoLearner, Stats
+from worker_core.training.rl.simulators import Simulators
+from worker_core.training.rl.spaces import Observations, read_actions
+from worker_core.training.usage import UsageMeter
+from worker_core.wire.plan import Plan
+
+UNTRAINED, TRAINING, TRAINED, EXPORTING = "benchmark untrained", "training", "benchmark trained", "exporting"
+_SHARES = {UNTRAINED: (0.0, 0.02), TRAINING: (0.02, 0.96), TRAINED: (0.96, 0.99), EXPORTING: (0.99, 1.0)}
+_MOST_POINTS = 1_000
+_FIRST_POINTS = 10
+_ETA_AFTER_S = 2.0
+
+
+@dataclass
+class _Counters:
+    """Where the session stands; all of it is in every checkpoint."""
+
+    steps: int = 0
+    """Steps of each simulator; times their number it is the count of decisions."""
+    updates: int = 0
+    train_seconds: float = 0.0
+    best_return: float | None = None
+    best_decision: int = 0
+
+
+class RlSession:
+    """Trains one skill as the plan says. ``run`` raises LeaveNow when the job was told to leave."""
+
+    def __init__(
+        self, folder: JobFolder, plan: Plan, spec_sha256: str, reporter: Reporter, usage: UsageMeter
+    ) -> None:
+        self._folder, self._plan, self._reporter, self._usage = folder, plan, reporter, usage
+        self._spec_sha256 = spec_sha256
+        self._rng = snapshot.seed_generators(plan.seed)
+        self._make = find_simulator(plan.entry, plan.init, plan.max_episode_steps, folder.code)
+        self._warnings = self._check()
+        probe = self._make()
+        self._observations, self._actions = Observations(probe.observation_space), read_actions(probe.action_space)
+        probe.close()
+        self._device = choose_device(plan)
+        torch.set_num_threads(choose_threads(plan, self._observations.size))
+        policy = ActorCritic(self._observations.size, self._actions, plan.skill.ppo.hidden, self._device)
+        policy.initialise(torch.Generator().manual_seed(plan.seed))
+        self._learner = PpoLearner(policy, plan.skill.ppo, self._observations.size, plan.simulators)
+        self._simulators = Simulators(self._make, plan.simulators, self._observations, self._actions)
+        self._store = CheckpointStore(folder.checkpoints, spec_sha256, plan.checkpoint_keep)
+        self._counters = _Counters()
+        self._initial: BenchmarkResult | None = None
+        self._resumed_from: int | None = None
+        self._saved_at: int | None = None
+        self._next_save = 0.0
+
+    @property
+    def _decisions(self) -> int:
+        return self._counters.steps * self._plan.simulators
+
+    def run(self) -> None:
+        """Do the whole session, or what is left of it."""
+        try:
+            self._start_or_resume()
+            if self._initial is None:
+                self._initial = self._benchmark(UNTRAINED)
+                self._reporter.metrics(0, self._initial.metrics(self._benchmark_name("initial/")))
+                self._save()
+            self._train(self._initial)
+            final = self._benchmark(TRAINED)
+            self._reporter.metrics(self._decisions, final.metrics(self._benchmark_name("")))
+            self._export(self._initial, final)
+        finally:
+            self._simulators.close()
+
+    # Start, and resume
+
+    def _check(self) -> list[str]:
+        try:
+            return check_simulator(self._plan.entry, self._make)
+        except UnfitSimulator as error:
+            raise JobFailure("bad-spec", str(error)) from error
+
+    def _start_or_resume(self) -> None:
+        for warning in self._warnings:
+            self._reporter.log(f"simulator: {warning}")
+        note = self._folder.read_resume_note()
+        if note is None:
+            self._simulators.start(snapshot.simulator_seeds(self._plan.seed, self._plan.simulators))
+            return
+        arrays, state = load_checkpoint(self._folder.resume, note.sha256, self._spec_sha256)
+        self._restore(arrays, state)
+
+    def _restore(self, arrays: Arrays, state: State) -> None:
+        plan = self._plan
+        self._counters = _Counters(**state["counters"])
+        self._initial = msgspec.convert(state["initial"], BenchmarkResult)
+        snapshot.restore_learner(self._learner, arrays, state["learner"])
+        fresh = snapshot.simulator_seeds(plan.seed, plan.simulators, self._decisions)
+        inexact = self._simulators.restore(state["simulators"], arrays, fresh)
+        snapshot.restore_episodes(self._simulators, state["episodes"])
+        # Last, because making and replaying simulators may have drawn numbers.
+        snapshot.restore_generators(self._rng, arrays, state["generators"])
+        self._resumed_from = self._saved_at = self._decisions
+        self._reporter.log(f"resumed at decision {self._decisions:,} of {plan.decisions:,}")
+        if inexact:
+            names = ", ".join(str(index) for index in inexact)
+            self._reporter.log(f"the resume is inexact: simulators {names} did not replay and started a new episode")
+
+    # Benchmark
+
+    def _benchmark(self, phase: str) -> BenchmarkResult:
+        plan, decisions = self._plan, self._decisions
+        self._reporter.begin(phase, decisions, _SHARES[phase])
+
+        def tick(share: float) -> None:
+            if self._reporter.leaving():
+                # Nothing is lost: the checkpoint before this benchmark is saved, or there is nothing to save yet.
+                raise LeaveNow
+            self._reporter.tick(decisions, share)
+
+        acting = self._learner.policy.acting()
+        player = Player(self._make, self._observations, self._actions, acting, self._learner.normalised)
+        return player.play(plan.benchmark.seeds, greedy=plan.benchmark.policy == "greedy", tick=tick)
+
+    def _benchmark_name(self, which: str) -> str:
+        return f"benchmark/{which}{self._plan.skill.name}/{results.SCENARIO}"
+
+    # Train
+
+    def _train(self, initial: BenchmarkResult) -> None:
+        plan, counters = self._plan, self._counters
+        self._reporter.begin(TRAINING, self._decisions, _SHARES[TRAINING])
+        self._next_save = time.monotonic() + plan.checkpoint_every_s
+        began, began_at = time.monotonic(), self._decisions
+        told_at, told_time = self._decisions, began
+        stride = max(1, plan.updates // _MOST_POINTS)
+
+        def tick(row: int) -> None:
+            done = self._decisions + (row + 1) * plan.simulators
+            self._reporter.tick(done, done / plan.decisions, self._time_left(done, done - began_at, began, initial))
+
+        while counters.steps < plan.steps_per_simulator:
+            started = time.monotonic()
+            steps = min(plan.fragment, plan.steps_per_simulator - counters.steps)
+            rollout = self._learner.collect(self._simulators, steps, self._rng, tick)
+            stats = self._learner.learn(rollout, self._learning_rate(), self._rng)
+            counters.steps += steps
+            counters.updates += 1
+            now = time.monotonic()
+            counters.train_seconds += now - started
+            self._usage.steps = self._decisions - began_at
+            ended = counters.steps >= plan.steps_per_simulator
+            if counters.updates % stride == 0 or counters.updates <= _FIRST_POINTS or ended:
+                fps = (self._decisions - told_at) / max(now - told_time, 1e-9)
+                told_at, told_time = self._decisions, now
+                self._reporter.metrics(self._decisions, {**self._rollout_stats(), **stats, "time/fps": fps})
+            self._refuse_divergence(stats)
+            self._at_boundary(ended=ended)
+
+    def _at_boundary(self, *, ended: bool) -> None:
+        """Between two updates all of the session's state is at rest: the one place where checkpoints are taken."""
+        leaving = self._reporter.leaving()
+        ordered = self._reporter.channel.take_checkpoint_order()
+        if leaving or ended or ordered or time.monotonic() >= self._next_save:
+            self._save()
+        if leaving:
+            raise LeaveNow
+
+    def _learning_rate(self) -> float:
+        ppo, plan = self._plan.skill.ppo, self._plan
+        if ppo.learning_rate_schedule == "constant":
+            return ppo.learning_rate
+        return ppo.learning_rate * (1 - self._counters.steps / plan.steps_per_simulator)
+
+    def _rollout_stats(self) -> Stats:
+        plan, recent = self._plan, self._simulators.recent
+        per_cycle = plan.decisions_per_cycle * plan.simulators * plan.machine_factor
+        stats: Stats = {
+            "time/total_timesteps": float(self._decisions),
+            f"skill/{plan.skill.name}/cycle": float(self._decisions // per_cycle),
+        }
+        if recent:
+            stats["rollout/ep_rew_mean"] = sum(end.total for end in recent) / len(recent)
+            stats["rollout/ep_len_mean"] = sum(end.length for end in recent) / len(recent)
+        told = [end.success for end in recent if end.success is not None]
+        if told:
+            stats["rollout/success_rate"] = sum(told) / len(told)
+        return stats
+
+    def _time_left(self, done: int, done_here: int, began: float, initial: BenchmarkResult) -> float | None:
+        elapsed = time.monotonic() - began
+        if elapsed < _ETA_AFTER_S:
+            return None
+        recent = self._simulators.recent
+        length = sum(end.length for end in recent) / len(recent) if recent else 0.0
+        benchmark = length * self._plan.benchmark.episodes * initial.seconds / max(1, initial.steps)
+        return (self._plan.decisions - done) * elapsed / done_here + benchmark
+
+    def _refuse_divergence(self, stats: Stats) -> None:
+        if not bool(torch.isfinite(self._learner.policy.flat).all()):
+            raise JobFailure(
+                "exception",
+                f"training diverged: at decision {self._decisions:,} the policy's weights are no longer finite numbers "
+                f"(loss {stats['train/loss']:g}); try a lower ppo.learning_rate",
+            )
+
+    # Keep
+
+    def _save(self) -> None:
+        self._next_save = time.monotonic() + self._plan.checkpoint_every_s
+        if self._saved_at == self._decisions:
+            return
+        recent = self._simulators.recent
+        score = sum(end.total for end in recent) / len(recent) if recent else float("-inf")
+        counters = self._counters
+        if recent and (counters.best_return is None or score > counters.best_return):
+            counters.best_return, counters.best_decision = score, self._decisions
+        arrays, state = self._snapshot()
+        artifact = self._store.save(arrays, state, self._decisions, score)
+        self._store.announced(self._reporter.checkpoint(artifact))
+        self._store.prune(self._reporter.channel.is_acked)
+        self._saved_at = self._decisions
+
+    def _snapshot(self) -> tuple[Arrays, State]:
+        learner_arrays, learner = snapshot.take_learner(self._learner)
+        simulators, simulator_arrays = self._simulators.snapshot()
+        generator_arrays, generators = snapshot.take_generators(self._rng)
+        state: State = {
+            "counters": vars(self._counters).copy(),
+            "initial": msgspec.to_builtins(self._initial),
+            "learner": learner,
+            "simulators": simulators,
+            "episodes": snapshot.take_episodes(self._simulators),
+            "generators": generators,
+        }
+        return {**learner_arrays, **simulator_arrays, **generator_arrays}, state
+
+    def _export(self, initial: BenchmarkResult, final: BenchmarkResult) -> None:
+        plan, counters = self._plan, self._counters
+        self._reporter.begin(EXPORTING, self._decisions, _SHARES[EXPORTING])
+        identity = self._folder.read_identity()
+        lineage: dict[str, Any] = {**msgspec.to_builtins(identity), "resumed_from_decision": self._resumed_from}
+        name = f"benchmark/{{}}{plan.skill.name}/{results.SCENARIO}"
+        metrics = {
+            **initial.metrics(name.format("initial/")),
+            **final.metrics(name.format("")),
+            **self._rollout_stats(),
+        }
+        if counters.best_return is not None:
+            metrics |= {"best/ep_rew_mean": counters.best_return, "best/decision": float(counters.best_decision)}
+        described = results.policy_description(
+            plan, self._spec_sha256, self._learner, self._observations, self._actions
+        )
+        card = results.model_card(
+            plan, self._spec_sha256, self._folder.code, device_name(self._device), metrics, lineage
+        )
+        self._announce("policy.safetensors", results.policy_weights(self._learner))
+        self._announce("policy.json", described)
+        self._announce("model_card.json", card)
+        self._announce("benchmark.json", results.benchmark_report(plan, initial, final, counters.train_seconds))
+
+    def _announce(self, name: str, content: bytes | dict[str, object]) -> None:
+        folder: Path = self._folder.results
+        self._reporter.channel.send(results.write_result(folder, name, content))
+        self._reporter.tick(self._decisions, 1.0)

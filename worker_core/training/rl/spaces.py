@@ -1,0 +1,136 @@
+"""Between a simulator's spaces and arrays: observations become flat float32 vectors, actions what ``step`` takes."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.spaces.utils import flatdim, flatten
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+MAX_OBSERVATION = 100_000
+
+
+class UnsupportedSpace(ValueError):
+    """PPO here cannot see, or act in, this space; the text says what it can."""
+
+
+class Observations:
+    """Reads observations of one space into flat vectors of ``size`` numbers."""
+
+    def __init__(self, space: gymnasium.Space[Any]) -> None:
+        if isinstance(space, (spaces.Graph, spaces.Sequence, spaces.Text, spaces.OneOf)):
+            raise UnsupportedSpace(
+                f"the observation space is {space}; it must be Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or "
+                "Tuple of them"
+            )
+        self.space = space
+        self.size = flatdim(space)
+        if self.size > MAX_OBSERVATION:
+            raise UnsupportedSpace(
+                f"an observation has {self.size:,} numbers, above {MAX_OBSERVATION:,}; make it smaller in the simulator"
+            )
+        self.read: Callable[[Any], Any] = self._reader(space)
+
+    def describe(self) -> dict[str, object]:
+        """Return the space as JSON, for the person who plays the policy elsewhere."""
+        shape = list(self.space.shape) if self.space.shape is not None else None
+        return {"type": type(self.space).__name__, "shape": shape, "flat_size": self.size, "text": str(self.space)[:2000]}
+
+    def _reader(self, space: gymnasium.Space[Any]) -> Callable[[Any], Any]:
+        if not isinstance(space, spaces.Box):
+            return lambda observation: cast("Any", flatten(space, observation))
+        # One-dimensional boxes are what nearly all simulators have: no call between them and the array.
+        return _unchanged if len(space.shape) == 1 else np.ravel
+
+
+def _unchanged(observation: Any) -> Any:
+    return observation
+
+
+class DiscreteActions:
+    """Discrete and multi-discrete actions: one group of logits for each choice."""
+
+    continuous = False
+
+    def __init__(self, space: spaces.Discrete | spaces.MultiDiscrete) -> None:
+        single = isinstance(space, spaces.Discrete)
+        self._single = single
+        self.space = space
+        self.choices = [int(space.n)] if single else [int(n) for n in cast(Sequence[int], np.ravel(space.nvec))]
+        self.start = np.asarray([space.start]) if single else np.ravel(space.start)
+        self.outputs = sum(self.choices)
+        self.columns = len(self.choices)
+        self._edges = np.cumsum(self.choices)[:-1]
+
+    def noise(self, rng: np.random.Generator, steps: int, simulators: int) -> Floats:
+        """Return Gumbel noise: the largest noisy logit is a sample of the softmax."""
+        exponential = rng.standard_exponential((steps, simulators, self.outputs), dtype=np.float32)
+        return -np.log(np.maximum(exponential, np.float32(1e-30)))
+
+    def choose(self, outputs: Floats, noise: Floats | None) -> NDArray[Any]:
+        """Return one row of choices for each row of logits: sampled, or the most likely ones without noise."""
+        noisy = outputs if noise is None else outputs + noise
+        if self._single:
+            return noisy.argmax(axis=1)[:, None]
+        return np.stack([part.argmax(axis=1) for part in np.split(noisy, self._edges, axis=1)], axis=1)
+
+    def for_step(self, chosen: NDArray[Any]) -> list[Any]:
+        """Return what each simulator's ``step`` takes."""
+        shifted = chosen + self.start
+        if self._single:
+            return shifted[:, 0].tolist()
+        return [row.reshape(self.space.shape).astype(self.space.dtype) for row in shifted]
+
+    def describe(self) -> dict[str, object]:
+        """Return the space as JSON."""
+        return {
+            "type": type(self.space).__name__,
+            "choices": self.choices,
+            "start": [int(value) for value in self.start],
+            "shape": list(self.space.shape),
+        }
+
+
+class BoxActions:
+    """Continuous actions: a Gaussian of learned mean and spread, cut to the bounds where it meets the simulator."""
+
+    continuous = True
+
+    def __init__(self, space: spaces.Box) -> None:
+        self.space = space
+        self.outputs = self.columns = int(np.prod(space.shape))
+        self._low = np.ravel(space.low).astype(np.float32)
+        self._high = np.ravel(space.high).astype(np.float32)
+
+    def noise(self, rng: np.random.Generator, steps: int, simulators: int) -> Floats:
+        """Return standard normal noise, to be scaled by the policy's spread."""
+        return rng.standard_normal((steps, simulators, self.outputs), dtype=np.float32)
+
+    def choose(self, outputs: Floats, noise: Floats | None) -> NDArray[Any]:
+        """Return one row of numbers for each row of means."""
+        return outputs if noise is None else outputs + noise
+
+    def for_step(self, chosen: NDArray[Any]) -> list[Any]:
+        """Return what each simulator's ``step`` takes: inside the bounds, in the space's own type."""
+        bounded = np.clip(chosen, self._low, self._high).astype(self.space.dtype)
+        return [row.reshape(self.space.shape) for row in bounded]
+
+    def describe(self) -> dict[str, object]:
+        """Return the space as JSON."""
+        low, high = ([str(value) for value in bound.tolist()] for bound in (self._low, self._high))
+        return {"type": "Box", "shape": list(self.space.shape), "low": low, "high": high, "dtype": str(self.space.dtype)}
+
+
+Actions = DiscreteActions | BoxActions
+
+
+def read_actions(space: gymnasium.Space[Any]) -> Actions:
+    """Return how to act in ``space``; raises :class:`UnsupportedSpace`."""
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        return DiscreteActions(space)
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        return BoxActions(space)
+    raise UnsupportedSpace(f"the action space is {space}; it must be Discrete, MultiDiscrete or a Box of float numbers")
