@@ -1,0 +1,82 @@
+"""Carries out what a person chose in the tray menu or the status window."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Signal, Slot
+
+from app.desktop.control.client import Call, ControlClient
+from app.desktop.control.store import WorkerStore
+from worker_core.control.messages import ErrorBody, ModeArgs
+from worker_core.wire.vocabulary import Mode
+
+UNPAIR_TIMEOUT_S = 20.0
+
+
+class Commands(QObject):
+    """Knows which command asks the core for what, and which opens a window of ours."""
+
+    window_wanted = Signal(str)
+    """``pair``, ``metrics`` or ``status``."""
+    page_wanted = Signal(str)
+    """An address for the browser."""
+    unpair_asked = Signal()
+    start_asked = Signal()
+    quit_asked = Signal()
+    refused = Signal(str, str)
+    """A headline and a sentence for a request that did not work."""
+
+    def __init__(self, parent: QObject, client: ControlClient, store: WorkerStore) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._store = store
+        self._act: dict[str, Callable[[], None]] = {
+            "drain": self._drain,
+            "stop": self._stop,
+            "resume": self._resume,
+            "console": self._open_console,
+            "unpair": self.unpair_asked.emit,
+            "start": self.start_asked.emit,
+            "quit": self.quit_asked.emit,
+        }
+
+    @Slot(str)
+    def give(self, command: str) -> None:
+        """Carry out one command."""
+        act = self._act.get(command)
+        if act is not None:
+            act()
+        else:
+            self.window_wanted.emit(command)
+
+    def unpair(self) -> None:
+        """Unpair, after the person said yes."""
+        self._watch(self._client.request("unpair", timeout_s=UNPAIR_TIMEOUT_S), self._on_unpair_failed)
+
+    def _drain(self) -> None:
+        self._set_mode("drain")
+
+    def _stop(self) -> None:
+        self._set_mode("stop")
+
+    def _resume(self) -> None:
+        self._set_mode("run")
+
+    def _set_mode(self, mode: Mode) -> None:
+        self._watch(self._client.request("mode", ModeArgs(mode=mode)), self._on_mode_failed)
+
+    @staticmethod
+    def _watch(call: Call, on_failed: Callable[[ErrorBody], None]) -> None:
+        call.failed.connect(on_failed)
+
+    def _open_console(self) -> None:
+        status = self._store.situation.live
+        if status is not None and status.coordinator:
+            self.page_wanted.emit(status.coordinator)
+
+    @Slot(object)
+    def _on_mode_failed(self, error: ErrorBody) -> None:
+        self.refused.emit("That did not work", error.text)
+
+    @Slot(object)
+    def _on_unpair_failed(self, error: ErrorBody) -> None:
+        self.refused.emit("This worker was not unpaired", error.text)

@@ -1,0 +1,80 @@
+"""Keeps what is known about a crash, so that the next start can show it."""
+
+import faulthandler
+import logging
+import logging.handlers
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
+
+MAX_LOG_BYTES = 1024 * 1024
+MAX_REPORT_BYTES = 64 * 1024
+MAX_RECORDED = 20
+
+log = logging.getLogger(__name__)
+
+_LEVELS = {
+    QtMsgType.QtDebugMsg: logging.DEBUG,
+    QtMsgType.QtInfoMsg: logging.INFO,
+    QtMsgType.QtWarningMsg: logging.WARNING,
+    QtMsgType.QtCriticalMsg: logging.ERROR,
+    QtMsgType.QtFatalMsg: logging.CRITICAL,
+}
+
+
+def start_log(folder: Path) -> None:
+    """Send the log to a bounded file; a windowed program may have no stderr."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = logging.handlers.RotatingFileHandler(
+        folder / "desktop.log", maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8"
+    )
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger().addHandler(file)
+    logging.getLogger().setLevel(logging.INFO)
+    qInstallMessageHandler(_on_qt_message)
+
+
+def _on_qt_message(kind: QtMsgType, context: QMessageLogContext, text: str) -> None:
+    logging.getLogger("qt").log(_LEVELS.get(kind, logging.WARNING), "%s", text)
+
+
+class CrashRecorder:
+    """Writes exceptions nobody caught, and fatal faults, to a file; never opens a window by itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "desktop-crash.log"
+        self.previous = self._take_previous()
+        """What the last run left behind; empty after a run without a crash."""
+        self._seen: set[str] = set()
+        self._file: IO[str] = self._path.open("a", encoding="utf-8")
+        faulthandler.enable(self._file)
+        sys.excepthook = self._on_exception
+
+    def close(self) -> None:
+        """Stop recording; a run without a crash leaves no file."""
+        sys.excepthook = sys.__excepthook__
+        faulthandler.disable()
+        self._file.close()
+        if not self._seen:
+            self._path.unlink(missing_ok=True)
+
+    def _take_previous(self) -> str:
+        try:
+            with self._path.open("rb") as file:
+                content = file.read(MAX_REPORT_BYTES)
+        except FileNotFoundError:
+            return ""
+        self._path.unlink()
+        return content.decode("utf-8", "replace").strip()
+
+    def _on_exception(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        text = "".join(traceback.format_exception(kind, error, trace))
+        log.error("An error nobody handled:\n%s", text)
+        if text not in self._seen and len(self._seen) < MAX_RECORDED:
+            self._seen.add(text)
+            self._file.write(text)
+            self._file.flush()

@@ -1,0 +1,124 @@
+"""The one way out: what Quit does while a job runs, and what closing the last window means without a tray."""
+
+from PySide6.QtCore import QObject, Signal, Slot
+from PySide6.QtWidgets import QWidget
+
+from app.desktop.control.client import ControlClient
+from app.desktop.control.store import WorkerStore
+from app.desktop.prefs import PrefsFile
+from app.desktop.presenter.quitting import QuitChoice, QuitPlan, chosen, plan_quit
+from app.desktop.windows.dialogs import Choice, Question
+from worker_core.control.messages import ErrorBody, QuitArgs
+
+_QUIT_CHOICES = (
+    Choice(
+        id="keep", text="&Keep training", meaning="Stoker's window and icon go away, the worker goes on and takes jobs."
+    ),
+    Choice(id="drain", text="&Drain, then quit", meaning="The worker finishes this job, then ends."),
+    Choice(
+        id="stop",
+        text="&Stop now",
+        meaning="The worker saves a checkpoint and ends; the job resumes elsewhere or later.",
+    ),
+)
+_REMEMBERED = {
+    "keep": "Quit keeps the worker training.",
+    "drain": "Quit lets the worker finish its job, then ends it.",
+    "stop": "Quit stops the job with a checkpoint.",
+}
+
+
+class Leaving(QObject):
+    """Decides how the desktop leaves and tells the core before it does."""
+
+    done = Signal()
+    """Nothing more is to be done: end the process."""
+    refused = Signal(str, str)
+    remembered = Signal(str)
+    """What is remembered about Quit, in words; empty when it asks."""
+
+    def __init__(self, parent: QObject, client: ControlClient, store: WorkerStore, prefs: PrefsFile) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._store = store
+        self._prefs = prefs
+        self._question: Question | None = None
+
+    @Slot()
+    def ask(self) -> None:
+        """Quit, with a question first when a job runs and no answer is remembered."""
+        plan = plan_quit(self._store.situation, self._prefs.prefs.quit_choice)
+        if plan.ask is None:
+            self._leave(plan)
+        elif self._question is None:
+            self._open_question(plan.ask)
+        else:
+            self._question.raise_()
+
+    def tell_remembered(self) -> None:
+        """Tell which answer is remembered."""
+        choice = self._prefs.prefs.quit_choice
+        self.remembered.emit(_REMEMBERED[choice] if choice else "")
+
+    @Slot()
+    def forget_choice(self) -> None:
+        """Ask again from now on."""
+        self._prefs.change(quit_choice=None)
+        self.tell_remembered()
+
+    def ask_about_closing(self, window: QWidget) -> None:
+        """A window that is the only sign of Stoker was closed: ask once whether the worker stays."""
+        if self._prefs.prefs.close_choice == "quit":
+            self.ask()
+        elif self._prefs.prefs.close_choice is None:
+            question = Question(
+                None,
+                "Keep Stoker running?",
+                "This desktop has no place for Stoker's icon. Without a window it keeps running unseen; "
+                "start Stoker again to bring the window back.",
+                [Choice(id="keep", text="&Keep running"), Choice(id="quit", text="&Quit Stoker")],
+                dismiss="",
+            )
+            question.answered.connect(self._on_closing_answered)
+            question.rejected.connect(window.show)
+            question.open()
+
+    def _open_question(self, job: str) -> None:
+        self._question = Question(
+            None,
+            "A job is training",
+            f"“{job}” is running on this computer. What shall happen to it?",
+            _QUIT_CHOICES,
+            remember="&Remember this answer",
+        )
+        self._question.answered.connect(self._on_answered)
+        self._question.destroyed.connect(self._on_question_gone)
+        self._question.open()
+
+    @Slot()
+    def _on_question_gone(self) -> None:
+        self._question = None
+
+    @Slot(str, bool)
+    def _on_answered(self, choice: QuitChoice, remember: bool) -> None:
+        if remember:
+            self._prefs.change(quit_choice=choice)
+        self._leave(chosen(choice))
+
+    @Slot(str, bool)
+    def _on_closing_answered(self, choice: str, remember: bool) -> None:
+        self._prefs.change(close_choice=choice)
+        if choice == "quit":
+            self.ask()
+
+    def _leave(self, plan: QuitPlan) -> None:
+        if plan.request is None:
+            self.done.emit()
+            return
+        call = self._client.request("quit", QuitArgs(how=plan.request))
+        call.succeeded.connect(self.done)
+        call.failed.connect(self._on_failed)
+
+    @Slot(object)
+    def _on_failed(self, error: ErrorBody) -> None:
+        self.refused.emit("The worker was not ended", error.text)

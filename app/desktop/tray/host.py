@@ -1,0 +1,52 @@
+"""Watches whether this desktop has a place for tray icons, and tells when one came or stayed away too long."""
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
+from PySide6.QtWidgets import QSystemTrayIcon
+
+POLL_MS = 1000
+POLL_WHEN_FOUND_MS = 10_000
+PATIENCE_S = 20.0
+
+
+class TrayHost(QObject):
+    """Polls for a host, because nothing announces one; a host that restarts later is Qt's business."""
+
+    appeared = Signal()
+    missing = Signal()
+    """No host for ``patience_s``; said once for each time it is missing."""
+
+    def __init__(self, parent: QObject, patience_s: float = PATIENCE_S) -> None:
+        super().__init__(parent)
+        self._polls_left = self._patience = round(patience_s * 1000 / POLL_MS)
+        self._present = False
+        self._timer = QTimer(self, interval=POLL_MS)
+        self._timer.setTimerType(Qt.TimerType.VeryCoarseTimer)
+        self._timer.timeout.connect(self._poll)
+
+    @property
+    def present(self) -> bool:
+        return self._present
+
+    def start(self) -> None:
+        """Look now, then keep looking."""
+        self._timer.start()
+        self._poll()
+
+    @Slot()
+    def _poll(self) -> None:
+        available = QSystemTrayIcon.isSystemTrayAvailable()
+        if available and not self._present:
+            self._polls_left = self._patience
+            self._timer.start(POLL_WHEN_FOUND_MS)
+            self._present = True
+            self.appeared.emit()
+        elif not available:
+            if self._present:
+                self._present = False
+                self._timer.start(POLL_MS)
+            self._count_down()
+
+    def _count_down(self) -> None:
+        self._polls_left -= 1
+        if self._polls_left == 0:
+            self.missing.emit()

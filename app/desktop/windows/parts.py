@@ -1,0 +1,54 @@
+"""Small building blocks of the windows: labels by role, cards, buttons that carry a command."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+GAP = 12
+MARGIN = 22
+
+
+def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: bool = False) -> QLabel:
+    """Return a label that shows plain text, never markup from elsewhere."""
+    made = QLabel(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setProperty("role", role)
+    made.setWordWrap(wrap)
+    if wrap:
+        made.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+    if selectable:
+        made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return made
+
+
+def button(text: str, *, primary: bool = False, hint: str = "") -> QPushButton:
+    """Return a button; ``primary`` marks the one a person most likely wants."""
+    made = QPushButton(text)
+    made.setAutoDefault(False)
+    made.setToolTip(hint)
+    if primary:
+        made.setProperty("role", "primary")
+        made.setDefault(True)
+    return made
+
+
+def card(parent: QWidget | None = None) -> tuple[QFrame, QVBoxLayout]:
+    """Return a framed surface and its layout."""
+    frame = QFrame(parent)
+    frame.setProperty("role", "card")
+    layout = QVBoxLayout(frame)
+    layout.setContentsMargins(16, 14, 16, 14)
+    layout.setSpacing(8)
+    return frame, layout
+
+
+def line() -> QFrame:
+    """Return a thin line between two groups."""
+    made = QFrame()
+    made.setProperty("role", "line")
+    return made
+
+
+def restyle(widget: QWidget) -> None:
+    """Make a changed property show in the style."""
+    widget.style().unpolish(widget)
+    widget.style().polish(widget)

@@ -1,0 +1,224 @@
+"""The status window: everything about this worker, and every command of the tray menu as a button."""
+
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QCloseEvent, QHideEvent, QKeySequence, QPixmap, QShortcut, QShowEvent
+from PySide6.QtWidgets import (
+    QFormLayout,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.desktop.control.store import WorkerStore
+from app.desktop.presenter.facts import Fact, facts
+from app.desktop.presenter.menu import Item, menu
+from app.desktop.presenter.status import IconKey, job_name, show
+from app.desktop.presenter.wording import left, percent
+from app.desktop.tray.icons import draw
+from app.desktop.windows.parts import GAP, MARGIN, button, card, label
+from app.desktop.windows.theme import is_dark
+from worker_core.wire.status import JobShown
+
+REFRESH_MS = 1000
+PICTURE_PX = 44
+_PLACES = {
+    "drain": (0, 0),
+    "stop": (0, 1),
+    "resume": (0, 2),
+    "metrics": (1, 0),
+    "console": (1, 1),
+    "pair": (1, 2),
+    "unpair": (1, 2),
+    "start": (2, 0),
+    "quit": (2, 2),
+}
+
+
+class StatusWindow(QWidget):
+    """Home of the desktop where no tray is, and one click away where there is one."""
+
+    commanded = Signal(str)
+    closing = Signal()
+    """A person closed the window; with no tray the program would now be out of sight."""
+    ask_again = Signal()
+    """A person wants Quit to ask again."""
+
+    def __init__(self, store: WorkerStore) -> None:
+        super().__init__()
+        self._store = store
+        self._facts: tuple[Fact, ...] = ()
+        self._values: list[QLabel] = []
+        self._buttons: dict[str, QPushButton] = {}
+        self.setWindowTitle("Stoker")
+        self.setMinimumWidth(520)
+        self._build()
+        self._timer = QTimer(self, interval=REFRESH_MS)
+        self._timer.timeout.connect(self.refresh)
+        store.changed.connect(self.refresh)
+        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
+
+    def _build(self) -> None:
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
+        layout.setSpacing(GAP + 4)
+        layout.addLayout(self._build_head())
+        layout.addWidget(self._build_job())
+        layout.addWidget(self._build_facts())
+        layout.addStretch()
+        layout.addLayout(self._build_commands())
+        layout.addWidget(self._build_remembered())
+
+    def _build_head(self) -> QHBoxLayout:
+        self._picture = QLabel()
+        self._picture.setFixedSize(PICTURE_PX, PICTURE_PX)
+        self._headline = label(role="title", wrap=True)
+        self._detail = label(role="muted", wrap=True)
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        words.addWidget(self._headline)
+        words.addWidget(self._detail)
+        row = QHBoxLayout()
+        row.setSpacing(16)
+        row.addWidget(self._picture, 0, Qt.AlignmentFlag.AlignTop)
+        row.addLayout(words, 1)
+        return row
+
+    def _build_job(self) -> QWidget:
+        self._job_card, layout = card()
+        row = QHBoxLayout()
+        self._job_name = label(role="heading")
+        self._job_share = label(role="heading")
+        row.addWidget(self._job_name, 1)
+        row.addWidget(self._job_share)
+        self._bar = QProgressBar(maximum=1000)
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName("Progress of the job")
+        self._job_left = label(role="muted")
+        layout.addLayout(row)
+        layout.addWidget(self._bar)
+        layout.addWidget(self._job_left)
+        return self._job_card
+
+    def _build_facts(self) -> QWidget:
+        self._facts_card, layout = card()
+        self._form = QFormLayout()
+        self._form.setHorizontalSpacing(20)
+        self._form.setVerticalSpacing(7)
+        layout.addLayout(self._form)
+        return self._facts_card
+
+    def _build_commands(self) -> QGridLayout:
+        grid = QGridLayout()
+        grid.setSpacing(8)
+        for item in menu(self._store.situation):
+            place = _PLACES.get(item.id)
+            if place is None:
+                continue
+            made = button(item.label, hint=item.hint)
+            made.setObjectName(item.id)
+            made.clicked.connect(self._on_clicked)
+            self._buttons[item.id] = made
+            grid.addWidget(made, *place)
+        for column in range(3):
+            grid.setColumnStretch(column, 1)
+        return grid
+
+    def _build_remembered(self) -> QWidget:
+        self._remembered = QWidget()
+        row = QHBoxLayout(self._remembered)
+        row.setContentsMargins(0, 0, 0, 0)
+        self._remembered_words = label(role="muted", wrap=True)
+        again = button("&Ask again")
+        again.clicked.connect(self.ask_again)
+        row.addWidget(self._remembered_words, 1)
+        row.addWidget(again)
+        self._remembered.hide()
+        return self._remembered
+
+    def show_remembered(self, words: str) -> None:
+        """Say which answer to Quit is remembered; empty when none is."""
+        self._remembered_words.setText(words)
+        self._remembered.setVisible(bool(words))
+
+    @Slot()
+    def refresh(self) -> None:
+        """Show the situation of now."""
+        if not self.isVisible():
+            return
+        situation = self._store.situation
+        shown = show(situation)
+        self._picture.setPixmap(self._draw_picture(shown.icon))
+        self._picture.setAccessibleName(shown.headline)
+        self._headline.setText(shown.headline)
+        self._detail.setText(shown.detail)
+        self._detail.setVisible(bool(shown.detail))
+        self._show_job(situation.live.job if situation.live else None)
+        self._show_facts(facts(situation))
+        for item in menu(situation):
+            self._show_command(item)
+
+    def _draw_picture(self, key: IconKey) -> QPixmap:
+        ratio = self.devicePixelRatioF()
+        picture = draw(key, "dark" if is_dark() else "light", round(PICTURE_PX * ratio))
+        picture.setDevicePixelRatio(ratio)
+        return picture
+
+    def _show_job(self, job: JobShown | None) -> None:
+        self._job_card.setVisible(job is not None)
+        if job is None:
+            return
+        self._job_name.setText(job_name(job))
+        self._job_share.setText(percent(job.progress))
+        self._bar.setValue(round(job.progress * 1000))
+        self._job_left.setText(left(job.eta_s) or "Time left is not known yet")
+
+    def _show_facts(self, shown: tuple[Fact, ...]) -> None:
+        if shown == self._facts:
+            return
+        same_names = [name for name, _ in shown] == [name for name, _ in self._facts]
+        self._facts = shown
+        self._facts_card.setVisible(bool(shown))
+        if same_names:
+            for shown_value, (_, value) in zip(self._values, shown, strict=True):
+                shown_value.setText(value)
+            return
+        while self._form.rowCount():
+            self._form.removeRow(0)
+        self._values = [label(value, wrap=True, selectable=True) for _, value in shown]
+        for shown_value, (name, _) in zip(self._values, shown, strict=True):
+            self._form.addRow(label(name, "muted"), shown_value)
+
+    def _show_command(self, item: Item) -> None:
+        made = self._buttons.get(item.id)
+        if made is None:
+            return
+        made.setText(item.label)
+        made.setToolTip(item.hint)
+        made.setEnabled(item.enabled)
+        made.setVisible(item.visible)
+
+    @Slot()
+    def _on_clicked(self) -> None:
+        sender = self.sender()
+        if isinstance(sender, QPushButton):
+            self.commanded.emit(sender.objectName())
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Follow the worker while somebody looks."""
+        super().showEvent(event)
+        self._timer.start()
+        self.refresh()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Stop the clock."""
+        super().hideEvent(event)
+        self._timer.stop()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Let the program decide what closing means here."""
+        super().closeEvent(event)
+        self.closing.emit()
