@@ -50,13 +50,13 @@ class Desktop(QObject):
         self._source = MetricSource(self, self._client, self._store)
         self._commands = Commands(self, self._client, self._store)
         self._leaving = Leaving(self, self._client, self._store, self._prefs)
+        self._pairing: PairingWindow | None = None
+        self._metrics: MetricsWindow | None = None
         self._apply_theme()
         self._binder = MenuBinder(self)
         self._tray = TrayIcon(self, self._binder.menu)
         self._host = TrayHost(self)
         self._status = StatusWindow(self._store)
-        self._pairing: PairingWindow | None = None
-        self._metrics: MetricsWindow | None = None
         self._connect()
 
     def _connect(self) -> None:

@@ -3,6 +3,7 @@
 import faulthandler
 import logging
 import logging.handlers
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -78,3 +79,10 @@ class CrashRecorder:
             self._seen.add(text)
             self._file.write(text)
             self._file.flush()
+            self._tell(error, text)
+
+    def _tell(self, error: BaseException, text: str) -> None:
+        """Say it where stoker was started, if that place can still be written to."""
+        if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            shown = text if os.environ.get("STOKER_DEBUG") else f"{type(error).__name__}: {error}"
+            sys.stderr.write(f"stoker app: an error nobody handled; details are in {self._path}. {shown}\n")
