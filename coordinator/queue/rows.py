@@ -87,6 +87,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     start_step: int | None
     first_step: int | None
     phase: str
+    label: str
     step: int
     progress: float
     eta_s: float | None

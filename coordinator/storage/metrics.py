@@ -132,7 +132,7 @@ def visible_steps(conn: Connection, job_id: str, start: int = 0, end: int = _END
     for ordinal, resumed_at, first in conn.execute(query.order_by(a.ordinal.desc())).all():
         if start < end:
             shown.append(Visible(ordinal, start, end))
-        end = min(end, first if resumed_at is None else min(first, resumed_at + 1))
+        end = min(end, first if resumed_at is None else resumed_at + 1)
     return shown[::-1]
 
 

@@ -69,7 +69,9 @@ attempt = Table(
     # Where the attempt began (its resume point), and the first step it reported.
     Column("start_step", BigInteger),
     Column("first_step", BigInteger),
+    # What the worker does with it (AttemptPhase), and what the job itself says it does.
     Column("phase", Text, nullable=False, server_default=""),
+    Column("label", Text, nullable=False, server_default=""),
     Column("step", BigInteger, nullable=False, server_default="0"),
     Column("progress", Float, nullable=False, server_default="0"),
     Column("eta_s", Float),

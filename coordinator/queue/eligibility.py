@@ -1,0 +1,73 @@
+"""Which worker may run which job: pure rules over what a worker is and what a job asks for."""
+
+import json
+from typing import cast
+
+import msgspec
+
+from coordinator.storage.database import AnyRow
+from worker_core.wire.codec import BadMessage, decode
+from worker_core.wire.pairing import Host
+from worker_core.wire.spec import Target
+
+GIB = 1 << 30
+
+
+class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides whether a worker can run a job, apart from whether it may right now."""
+
+    id: str
+    name: str
+    scopes: frozenset[str]
+    kinds: frozenset[str]
+    labels: frozenset[str]
+    ram_gb: float
+    vram_bytes: tuple[int, ...]
+
+
+def facts_of(row: AnyRow) -> WorkerFacts:
+    """Read the facts from a row of the worker table."""
+    capabilities = cast("dict[str, object]", json.loads(row.capabilities))
+    host = _host(row.host)
+    return WorkerFacts(
+        id=row.id,
+        name=row.name,
+        scopes=frozenset(cast("list[str]", json.loads(row.job_scopes))),
+        kinds=_words(capabilities.get("kinds")),
+        labels=_words(capabilities.get("labels")),
+        ram_gb=host.ram_gb if host else 0.0,
+        vram_bytes=tuple(gpu.memory_bytes for gpu in host.gpus) if host else (),
+    )
+
+
+def unfit(facts: WorkerFacts, kind: str, target: Target) -> str | None:
+    """Return in words why a worker cannot run such a job, or None when it can."""
+    fitting = sum(size >= target.gpu.min_vram_gb * GIB for size in facts.vram_bytes)
+    checks = (
+        (target.worker in ("any", facts.id, facts.name), f"is not {target.worker}"),
+        (bool({"any", kind} & facts.scopes), f"may not take {kind} jobs"),
+        (kind in facts.kinds, f"cannot run {kind} jobs"),
+        (facts.labels >= set(target.labels), f"lacks a label of {', '.join(target.labels)}"),
+        (facts.ram_gb >= target.min_ram_gb, f"has less than {target.min_ram_gb:g} GiB of memory"),
+        (fitting >= target.gpu.count, _missing_gpus(target)),
+    )
+    return next((words for fits, words in checks if not fits), None)
+
+
+def _missing_gpus(target: Target) -> str:
+    count = "a GPU" if target.gpu.count == 1 else f"{target.gpu.count} GPUs"
+    return f"lacks {count}" + (f" with {target.gpu.min_vram_gb:g} GiB" if target.gpu.min_vram_gb else "")
+
+
+def _words(value: object) -> frozenset[str]:
+    if not isinstance(value, list):
+        return frozenset()
+    return frozenset(word for word in cast("list[object]", value) if isinstance(word, str))
+
+
+def _host(text: str) -> Host | None:
+    try:
+        return decode(text, Host)
+    except BadMessage:
+        # An older version's description: such a worker only takes jobs that ask for nothing.
+        return None

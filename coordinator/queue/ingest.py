@@ -1,0 +1,116 @@
+"""W5: events arrive in order and without a gap; metrics, progress and checkpoints are read out of them."""
+
+from typing import Any, cast
+
+import msgspec
+from sqlalchemy import Connection, func
+
+from coordinator.accounts.authorization import assert_worker_live
+from coordinator.queue.attempts import Caller
+from coordinator.queue.ledger import Ledger, set_attempt
+from coordinator.queue.rows import Attempt, Held
+from coordinator.storage.database import Database
+from coordinator.storage.events import append_events
+from coordinator.storage.metrics import add_points
+from coordinator.storage.schema_queue import attempt as attempt_table
+from worker_core.wire.codec import BadMessage, Count, Message, decode
+from worker_core.wire.events import CheckpointSaved, Event, Metric, Status
+from worker_core.wire.problems import problem
+from worker_core.wire.work import EventsTaken
+
+MAX_EVENTS = 2000
+_ANY_EVENT = cast("type[Event]", Event)
+
+
+class _Envelope(Message):
+    """A batch whose events are not yet read, so that a bad one can be named by its index."""
+
+    epoch: int
+    first_seq: Count
+    events: tuple[msgspec.Raw, ...]
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """A W5 request with every event read."""
+
+    epoch: int
+    first_seq: int
+    events: tuple[Event, ...]
+
+
+class Ingest:
+    """Takes the events of attempts."""
+
+    def __init__(self, db: Database, ledger: Ledger) -> None:
+        self._db = db
+        self._ledger = ledger
+
+    async def take(self, caller: Caller, attempt_id: str, batch: Batch) -> EventsTaken:
+        """Store what is new in a batch and return the first number that is still missing."""
+
+        def write(conn: Connection) -> EventsTaken:
+            assert_worker_live(conn, caller.worker_id, caller.session_id, self._ledger.clock.now())
+            held = self._ledger.fence(conn, attempt_id, caller.worker_id, batch.epoch)
+            next_seq = held.attempt.next_seq
+            if batch.first_seq > next_seq:
+                raise problem("event-gap", f"events from {next_seq} on are missing", next_seq=next_seq)
+            new = batch.events[next_seq - batch.first_seq :]
+            if new:
+                self._store(conn, held, new)
+            return EventsTaken(next_seq=next_seq + len(new))
+
+        return await self._db.write(write)
+
+    def _store(self, conn: Connection, held: Held, events: tuple[Event, ...]) -> None:
+        attempt, job = held.attempt, held.job
+        append_events(conn, attempt.id, attempt.next_seq, events)
+        metrics = [event for event in events if isinstance(event, Metric)]
+        names = add_points(conn, job.id, attempt.ordinal, metrics)
+        progress = _progress(attempt, events, self._ledger.clock.now())
+        expected = attempt_table.c.next_seq == attempt.next_seq
+        set_attempt(conn, attempt.id, expected, next_seq=attempt.next_seq + len(events), **progress)
+        feed = self._ledger.feed
+        if names:
+            feed.record(conn, job.account_id, "metrics", job.id, {"attempt": attempt.ordinal, "names": names[:50]})
+        if any(not isinstance(event, Metric | Status) for event in events):
+            feed.record(conn, job.account_id, "logs", job.id, {"attempt": attempt.ordinal})
+        if "label" in progress or "checkpoint_at" in progress:
+            self._ledger.changed(conn, job.id)
+
+
+def read_batch(body: bytes) -> Batch:
+    """Read a W5 body; a bad event is named by its index, so that the worker can replace just that one."""
+    try:
+        envelope = decode(body, _Envelope)
+    except BadMessage as error:
+        raise problem("invalid-request", f"the body is not a batch of events: {error}") from error
+    if len(envelope.events) > MAX_EVENTS:
+        raise problem("too-large", f"a batch holds at most {MAX_EVENTS} events, this has {len(envelope.events)}")
+    events = tuple(_read_event(index, bytes(raw)) for index, raw in enumerate(envelope.events))
+    return Batch(envelope.epoch, envelope.first_seq, events)
+
+
+def _read_event(index: int, raw: bytes) -> Event:
+    try:
+        return decode(raw, _ANY_EVENT)
+    except BadMessage as error:
+        raise problem("bad-event", f"event {index} of the batch is not valid: {error}", index=index) from error
+
+
+def _progress(attempt: Attempt, events: tuple[Event, ...], now: float) -> dict[str, Any]:
+    """Return what a batch says about where its attempt stands."""
+    values: dict[str, Any] = {}
+    steps = [event.step for event in events if isinstance(event, Metric)]
+    if steps:
+        first = min(steps) if attempt.first_step is None else min(attempt.first_step, *steps)
+        values["first_step"] = first
+    for event in events:
+        if isinstance(event, Status):
+            values |= {"label": event.phase[:100], "progress": event.progress, "eta_s": event.eta_s}
+            steps.append(event.step)
+        elif isinstance(event, CheckpointSaved):
+            values["checkpoint_at"] = now
+            steps.append(event.step)
+    if steps:
+        values["step"] = func.max(attempt_table.c.step, max(steps))
+    return values
