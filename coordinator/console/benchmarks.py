@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coordinator.queue.jobs import MetricHead
+from coordinator.storage.metrics import MetricHead
+from worker_core.wire.codec import number_from_wire
 
 FIGURES = ("mean", "median", "std", "min", "max", "ci95", "success_rate")
 
@@ -35,6 +36,5 @@ def benchmark_rows(heads: Sequence[MetricHead]) -> list[Row]:
             continue
         skill, scenario, figure = parts[-3:]
         row = rows.setdefault((skill, scenario), Row(skill, scenario, {}, {}))
-        if head.last_value is not None:
-            (row.before if initial else row.after)[figure] = float(head.last_value)
+        (row.before if initial else row.after)[figure] = number_from_wire(head.last)
     return [rows[key] for key in sorted(rows)]

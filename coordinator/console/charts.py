@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator.console.words import count_words, number_words
-from coordinator.queue.jobs import MetricHead, Series
+from coordinator.storage.metrics import MetricHead, Series
 
 LARGEST_JS_STEP = 2**53
 
@@ -74,7 +74,7 @@ def grouped_plots(names: Sequence[str], pinned: Sequence[Plot]) -> list[Group]:
 
 def summary_words(head: MetricHead) -> str:
     """Say in one sentence where a metric stands."""
-    said = f"{number_words(head.last_value)} at step {count_words(head.last_step)}"
+    said = f"{number_words(head.last)} at step {count_words(head.last_step)}"
     if head.low is not None and head.high is not None and head.points > 1:
         said += f", lowest {number_words(head.low)}, highest {number_words(head.high)}"
     if head.non_finite:

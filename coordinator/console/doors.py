@@ -11,7 +11,8 @@ from starlette.responses import RedirectResponse, Response
 
 from coordinator.api.auth import check_csrf, client_ip, current_person
 from coordinator.api.context import services_of
-from coordinator.console.rendering import Notice, Visit, go, local_path, problem_page, show
+from coordinator.console.pages import Notice, Visit, go, local_path, problem_page, show
+from coordinator.console.words import sentence
 from worker_core.wire.problems import ProblemError, problem
 
 MAX_FORM_FIELDS = 64
@@ -106,8 +107,8 @@ def form(handler: FormHandler, *, step_up: bool = False, back: str = "/workers")
             return await _once(visit, posted, handler)
         except ProblemError as error:
             if error.code in BACK_TO_PAGE:
-                detail = error.problem.detail or error.problem.title
-                return go(local_path(posted.text("back"), back), Notice("bad", detail))
+                said = sentence(error.problem.detail or error.problem.title)
+                return go(local_path(posted.text("back"), back), Notice("bad", said))
             return problem_page(request, error.problem, person)
 
     return endpoint
@@ -120,10 +121,11 @@ async def _password_again(visit: Visit, posted: Form) -> Response | None:
         try:
             await visit.services.logins.step_up(visit.person, password, client_ip(visit.request))
         except ProblemError as error:
-            wrong = "That is not your password." if error.code == "bad-credentials" else str(error)
+            wrong = "That is not your password." if error.code == "bad-credentials" else sentence(str(error))
         else:
             return None
-    kept = [(name, value) for name, values in posted.fields.items() if name not in (STEP_UP_FIELD, CSRF_FIELD) for value in values]
+    own = (STEP_UP_FIELD, CSRF_FIELD)
+    kept = [(name, value) for name, values in posted.fields.items() if name not in own for value in values]
     return show(visit, "step_up.html", kept=kept, action=visit.request.url.path, wrong=wrong)
 
 

@@ -6,7 +6,8 @@ from starlette.responses import RedirectResponse, Response
 from coordinator.api.auth import check_origin, clear_login_cookie, client_ip, current_person, set_login_cookie
 from coordinator.api.context import services_of
 from coordinator.console.doors import Form, form, read_form
-from coordinator.console.rendering import THEME_COOKIE, THEMES, Visit, go, local_path, problem_page, render
+from coordinator.console.pages import THEME_COOKIE, THEMES, Visit, go, local_path, problem_page, render
+from coordinator.console.words import sentence
 from worker_core.wire.problems import ProblemError
 
 YEAR_S = 365 * 86400
@@ -38,7 +39,7 @@ async def log_in(request: Request) -> Response:
     try:
         account = await services.people.authenticate(email, posted.text("password"), client_ip(request))
     except ProblemError as error:
-        wrong = WRONG if error.code == "bad-credentials" else str(error)
+        wrong = WRONG if error.code == "bad-credentials" else sentence(str(error))
         return _log_in_form(request, target, email=email, wrong=wrong, status=error.problem.status)
     response = RedirectResponse(target, status_code=303)
     set_login_cookie(response, request, await services.logins.start(account))

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from coordinator.console.doors import Form, form, page
-from coordinator.console.rendering import Notice, Visit, go, local_path, show
+from coordinator.console.pages import Notice, Visit, go, local_path, show
 from coordinator.console.words import JOB_STATES, between
 from worker_core.wire.client import JobSubmit, JobView
 from worker_core.wire.problems import FieldError, ProblemError

@@ -22,7 +22,10 @@ class ShownLine:
 
 
 def clean_text(text: str) -> str:
-    """Return a line without terminal escapes, control characters and direction overrides; of ``\\r`` updates the last."""
+    """Return a line without terminal escapes, control characters and direction overrides.
+
+    Of updates that overwrite each other with ``\\r`` only the last is left.
+    """
     settled = text.rstrip("\r").rsplit("\r", 1)[-1]
     return _CONTROLS.sub("", _ESCAPES.sub("", settled))
 

@@ -6,15 +6,14 @@ from starlette.responses import Response
 
 from coordinator.api.auth import client_ip
 from coordinator.console.doors import Form, form, page
-from coordinator.console.rendering import Notice, Visit, go, show
-from coordinator.console.words import moment
+from coordinator.console.pages import Notice, Visit, go, show
+from coordinator.console.words import moment, sentence
 from worker_core.wire.pairing import BadUserCode, PairingApproval, PairingFound, normalise_user_code
 from worker_core.wire.problems import ProblemError
 
 DAY_S = 86400
 DEFAULT_DAYS = 30
 SCOPES = (("any", "Any job"), ("rl-session", "RL training sessions"))
-NO_SUCH_CODE = "No pairing waits for this code. Check the letters, or ask the workstation for a new code."
 
 
 @dataclass(frozen=True)
@@ -67,14 +66,11 @@ async def _look_up(visit: Visit, posted: Form) -> Response:
         code = normalise_user_code(typed)
         found = await visit.services.pairings.lookup(visit.person, code, client_ip(visit.request))
     except BadUserCode as error:
-        return _wrong_code(visit, typed, f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        return _wrong_code(visit, typed, sentence(str(error)))
     except ProblemError as error:
-        if error.code == "code-not-found":
-            left = error.problem.detail if "left" in error.problem.detail else ""
-            return _wrong_code(visit, typed, f"{NO_SUCH_CODE} {left}".strip())
-        if error.code == "rate-limited":
-            return _wrong_code(visit, typed, str(error))
-        raise
+        if error.code not in ("code-not-found", "rate-limited"):
+            raise
+        return _wrong_code(visit, typed, sentence(str(error)))
     return _confirm(visit, found, code, Choices(name=found.device_name))
 
 
@@ -126,14 +122,16 @@ async def _approve(visit: Visit, posted: Form) -> Response:
             extend_while_healthy=choices.extend,
         )
         try:
-            worker = await visit.services.pairings.approve(visit.person, pairing_id, approval)
+            worker = await visit.services.pairings.approve(
+                visit.person, pairing_id, approval, posted.request_id or None
+            )
         except ProblemError as error:
             if error.code != "name-taken":
                 raise
             choices.errors["name"] = "A worker of this name exists; choose another name."
         else:
             return go("/workers", Notice("good", f"{worker.name} is approved. It connects within seconds."))
-    found = await visit.services.pairings.found(visit.person, pairing_id)
+    found = await visit.services.pairings.found(visit.person, pairing_id, client_ip(visit.request))
     return _confirm(visit, found, posted.text("user_code"), choices)
 
 

@@ -1,14 +1,10 @@
 """The console's addresses."""
 
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from coordinator.console import gate, jobs, pairing, sessions, workers
 from coordinator.console.assets import favicon, static_file
-from coordinator.console.rendering import problem_page
 from coordinator.console.stream import stream
-from worker_core.wire.problems import Problem
 
 _WORKER = "/workers/{worker_id}"
 _SESSION = "/sessions/{job_id}"
@@ -49,8 +45,3 @@ routes: list[BaseRoute] = [
     Route(f"{_SESSION}/config", sessions.config_page),
     Route("/v1/stream", stream),
 ]
-
-
-def error_page(request: Request, problem: Problem) -> Response:
-    """Return a problem as a page, for a browser that asked for a page."""
-    return problem_page(request, problem, None)

@@ -11,8 +11,8 @@ from coordinator.console.charts import grouped_plots, pinned_plots, series_for_b
 from coordinator.console.doors import page
 from coordinator.console.jobs import FILTERS, PAGE_LENGTH, filter_links, job_row
 from coordinator.console.loglines import chunks, plain_line
-from coordinator.console.rendering import Visit, show
-from coordinator.queue.jobs import MetricHead
+from coordinator.console.pages import Visit, show
+from coordinator.storage.metrics import MetricHead
 from worker_core.wire.client import JobView
 from worker_core.wire.plan import plan_lines, resolve
 from worker_core.wire.problems import problem
@@ -22,7 +22,13 @@ LOG_LINES = 2000
 CHART_BUCKETS = 600
 MOST_BUCKETS = 2000
 TABLE_ROWS = 200
-TABS = (("", "Charts"), ("logs", "Logs"), ("artifacts", "Artifacts"), ("benchmarks", "Benchmarks"), ("config", "Config"))
+TABS = (
+    ("", "Charts"),
+    ("logs", "Logs"),
+    ("artifacts", "Artifacts"),
+    ("benchmarks", "Benchmarks"),
+    ("config", "Config"),
+)
 
 
 def _account(visit: Visit) -> str:

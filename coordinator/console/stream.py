@@ -7,7 +7,7 @@ to fetch everything (`resync`). Nothing is queued per client: a slow one reads l
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 
 import msgspec
@@ -65,7 +65,7 @@ def gather(changes: list[Change]) -> list[dict[str, object]]:
 class EventStream(Response):
     """A streaming response that ends when the client leaves, is too slow, or the coordinator stops."""
 
-    def __init__(self, events: AsyncIterator[str], stopping: asyncio.Event) -> None:
+    def __init__(self, events: AsyncGenerator[str], stopping: asyncio.Event) -> None:
         super().__init__(headers=HEADERS, media_type="text/event-stream")
         del self.headers["content-length"]
         self._events = events
@@ -93,9 +93,10 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _write(self, send: Send) -> None:
-        async for text in self._events:
-            async with asyncio.timeout(SEND_TIMEOUT_S):
-                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+        async with contextlib.aclosing(self._events) as events:
+            async for text in events:
+                async with asyncio.timeout(SEND_TIMEOUT_S):
+                    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
 
 
 async def _client_left(receive: Receive) -> None:
@@ -112,7 +113,7 @@ class Watcher:
     account_id: str
     place: Place
 
-    async def events(self, came_back: bool) -> AsyncIterator[str]:
+    async def events(self, came_back: bool) -> AsyncGenerator[str]:
         """Yield the stream's events until the person is signed out."""
         feed, clock = self.services.queue.feed, self.services.clock
         with self._slot(), feed.subscribe(self.account_id) as subscription:
@@ -121,7 +122,7 @@ class Watcher:
                 yield event_text("resync", self.place, {})
             checked = clock.monotonic()
             while True:
-                async for text in self._news():
+                for text in await self._news():
                     yield text
                 if clock.monotonic() - checked >= RECHECK_S:
                     checked = clock.monotonic()
@@ -137,18 +138,19 @@ class Watcher:
             await asyncio.sleep(GATHER_S)
         return woken
 
-    async def _news(self) -> AsyncIterator[str]:
+    async def _news(self) -> list[str]:
         feed, most = self.services.queue.feed, self.services.settings.stream_queue
         changes, too_old = await feed.changes_after(self.account_id, self.place.seq, most + 1)
         if too_old or len(changes) > most:
             self.place = Place(feed.epoch, await feed.last_seq())
-            yield event_text("resync", self.place, {})
-        elif changes:
-            self.place = Place(feed.epoch, changes[-1].seq)
-            yield event_text("changes", self.place, {"items": gather(changes)})
+            return [event_text("resync", self.place, {})]
+        if not changes:
+            return []
+        self.place = Place(feed.epoch, changes[-1].seq)
+        return [event_text("changes", self.place, {"items": gather(changes)})]
 
     @contextlib.contextmanager
-    def _slot(self) -> Iterator[None]:
+    def _slot(self) -> Generator[None]:
         """Count this stream for as long as it is read, not from when it was asked for."""
         state = self.request.app.state
         state.console_streams = getattr(state, "console_streams", 0) + 1

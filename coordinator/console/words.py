@@ -93,6 +93,13 @@ def reason_words(reason: Reason) -> str:
     return REASONS.get(reason, reason[:1].upper() + reason[1:].replace("-", " "))
 
 
+def sentence(text: str) -> str:
+    """Return a refusal's detail as a sentence."""
+    trimmed = text.strip()
+    ended = not trimmed or trimmed.endswith((".", "!", "?", "”"))
+    return trimmed[:1].upper() + trimmed[1:] + ("" if ended else ".")
+
+
 def by_attention(workers: Sequence[WorkerView]) -> list[WorkerView]:
     """Return the workers with those that need a person first, then by name."""
     rank = {state: place for place, state in enumerate(ATTENTION_ORDER)}
@@ -106,7 +113,8 @@ def unconfirmed(worker: WorkerView) -> str | None:
     age = worker.mode_since_s
     asked = MODE_ASKED[worker.console_mode]
     if age is not None and age >= 60:
-        return f"{asked} requested {format_duration(age)} ago. No answer; it will {MODE_WILL[worker.console_mode]} when it reconnects"
+        will = MODE_WILL[worker.console_mode]
+        return f"{asked} requested {format_duration(age)} ago. No answer; it will {will} when it reconnects"
     when = "" if age is None else f" {format_duration(age)} ago"
     return f"{asked} requested{when}, worker has not confirmed"
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from starlette.responses import Response
 
 from coordinator.console.doors import Endpoint, Form, form, page
+from coordinator.console.pages import Notice, Visit, go, show
 from coordinator.console.pairing import chosen_length, lengths
-from coordinator.console.rendering import Notice, Visit, go, show
 from coordinator.console.words import by_attention
 from worker_core.wire.client import WorkerView
 from worker_core.wire.vocabulary import Mode
@@ -90,7 +90,8 @@ async def _revoke(visit: Visit, posted: Form) -> Response:
 
 
 async def _remove(visit: Visit, posted: Form) -> Response:
-    worker = await visit.services.workers.remove(visit.person, visit.request.path_params["worker_id"])
+    worker = await _worker(visit)
+    await visit.services.workers.remove(visit.person, worker.id)
     return go("/workers", Notice("good", f"{worker.name} is removed."))
 
 

@@ -12,8 +12,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from coordinator.api.context import Services
 from coordinator.accounts.people import Person
+from coordinator.api.context import Services
 from coordinator.console import words
 from coordinator.console.assets import BUILD, asset_url
 from worker_core.wire.problems import Problem
@@ -30,6 +30,8 @@ PAGE_HEADERS = {
 }
 MESSAGE_COOKIE = "stoker_message"
 THEME_COOKIE = "stoker_theme"
+REGION_HEADER = "stoker-region"
+"""Sent by scripts that fetch a part of a page: the message is for the page a person looks at."""
 THEMES = ("auto", "light", "dark")
 Tone = Literal["good", "warn", "bad"]
 
@@ -70,6 +72,7 @@ def _environment() -> jinja2.Environment:
         age=words.age_words,
         day=words.day_words,
         moment=words.moment,
+        sentence=words.sentence,
         reason=words.reason_words,
         gpu=words.gpu_words,
         device=words.device_words,
@@ -123,6 +126,11 @@ def problem_page(request: Request, problem: Problem, person: Person | None) -> R
     return render(request, "problem.html", {"problem": problem}, person=person, status=problem.status)
 
 
+def error_page(request: Request, problem: Problem) -> Response:
+    """Render a problem for whoever asked for a page, signed in or not."""
+    return problem_page(request, problem, None)
+
+
 def theme_of(request: Request) -> str:
     """Return the theme the person chose: ``auto``, ``light`` or ``dark``."""
     theme = request.cookies.get(THEME_COOKIE, "auto")
@@ -138,7 +146,7 @@ def local_path(text: str | None, otherwise: str = "/workers") -> str:
 
 def _take_notice(request: Request) -> Notice | None:
     value = request.cookies.get(MESSAGE_COOKIE)
-    if not value:
+    if not value or REGION_HEADER in request.headers:
         return None
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(value), type=Notice)
