@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from coordinator.errors import HostError
 from worker_core.wire.codec import BadMessage, Message, convert
 from worker_core.wire.session import Parameters
 
@@ -18,7 +19,7 @@ Limit = Annotated[int, msgspec.Meta(ge=1)]
 FILE_NAME = "coordinator.toml"
 
 
-class BadSettings(ValueError):
+class BadSettings(HostError):
     """The settings file cannot be used; the text names the file, the key and the cure."""
 
 

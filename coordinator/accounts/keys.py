@@ -6,6 +6,7 @@ from pathlib import Path
 from joserfc import jws
 from joserfc.jwk import OKPKey
 
+from coordinator.errors import HostError
 from coordinator.storage.private_files import write_private
 from worker_core.wire.codec import encode
 from worker_core.wire.signed import ALGORITHM, Offer, Revocation
@@ -15,7 +16,7 @@ KEY_NAME = "coordinator-key.pem"
 Jwk = dict[str, str]
 
 
-class UnusableKey(RuntimeError):
+class UnusableKey(HostError):
     """The key file is damaged; the text says what to do."""
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, insert, select
 from coordinator.accounts.rates import RateLimit
 from coordinator.accounts.secrets import hash_secret, new_secret
 from coordinator.clock import Clock
+from coordinator.errors import HostError
 from coordinator.settings import Settings
 from coordinator.storage.database import AnyRow, Database
 from coordinator.storage.schema import account, api_token
@@ -53,7 +54,7 @@ class Person:
     """The password was entered at most five minutes ago, or the token's scope counts as that."""
 
 
-class BadAccount(ValueError):
+class BadAccount(HostError):
     """An account cannot be made like this; the text says why."""
 
 

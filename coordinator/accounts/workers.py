@@ -162,6 +162,7 @@ class Workers:
             console_mode=row.console_mode,
             local_mode=contact.local_mode if contact else "run",
             mode_by=row.mode_by,
+            mode_since_s=None if row.mode_at is None else max(0.0, now - row.mode_at),
             mode_seen=observed.gen == self._generation and observed.rev == row.rev,
             contact_age_s=self._presence.age_s(row.id),
             authorization=authorization_of(row, now),

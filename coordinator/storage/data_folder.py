@@ -5,15 +5,17 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from coordinator.errors import HostError
+
 DATABASE_NAME = "coordinator.db"
 _LOCK_NAME = "coordinator.lock"
 
 
-class FolderInUse(RuntimeError):
+class FolderInUse(HostError):
     """Another coordinator holds the data folder."""
 
 
-class UnusableFolder(RuntimeError):
+class UnusableFolder(HostError):
     """The data folder cannot be made or written."""
 
 

@@ -1,0 +1,119 @@
+"""The command ``stoker-coordinator``: serve, account add, token add."""
+
+import argparse
+import getpass
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import platformdirs
+
+from coordinator.accounts.people import BadAccount
+from coordinator.errors import HostError
+from coordinator.storage.data_folder import FolderInUse
+
+DEFAULT_PORT = 8765
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = _parser().parse_args(argv)
+    verbose = arguments.verbose or os.environ.get("STOKER_DEBUG") == "1"
+    level = logging.DEBUG if verbose else logging.INFO
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for chatty in ("httpx", "httpcore", "alembic", "asyncio"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        return 130
+    except FolderInUse as error:
+        return _fail(str(error), 4, verbose)
+    except HostError as error:
+        return _fail(str(error), 1, verbose)
+    except Exception as error:
+        return _fail(_describe(error), 1, verbose)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    data = Path(arguments.data) if arguments.data else default_data()
+    if arguments.command == "serve":
+        from coordinator.serve import serve
+
+        return serve(data, arguments.host, arguments.port, arguments.public_url)
+    from coordinator.host_commands import add_account, add_token
+
+    if arguments.command == "account":
+        add_account(data, arguments.email, _password(arguments))
+        _say(f"account {arguments.email} made")
+    else:
+        _say(add_token(data, arguments.email))
+    return 0
+
+
+def default_data() -> Path:
+    """Return where a coordinator keeps its things when nothing else is said."""
+    return Path(platformdirs.user_data_dir("Stoker", appauthor=False)) / "coordinator-host"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="stoker-coordinator", description="Host a coordinator for Stoker workers.")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--data", metavar="DIR", help="data folder (default: the user's data folder)")
+    shared.add_argument("--verbose", action="store_true", help="say more on stderr, tracebacks included")
+    commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", parents=[shared], help="serve workers, scripts and the console")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    serve.add_argument("--port", type=_port, default=DEFAULT_PORT, help=f"0 picks one (default: {DEFAULT_PORT})")
+    serve.add_argument("--public-url", metavar="URL", help="https:// address under which a TLS proxy shows this server")
+    serve.add_argument("--json", action="store_true", help="for scripts; the first line is JSON in any case")
+    account = commands.add_parser("account", help="people").add_subparsers(dest="action", required=True)
+    add = account.add_parser("add", parents=[shared], help="make an account")
+    add.add_argument("email")
+    add.add_argument("--password-stdin", action="store_true", help="read the password from stdin")
+    token = commands.add_parser("token", help="API tokens").add_subparsers(dest="action", required=True)
+    add = token.add_parser("add", parents=[shared], help="make an API token; it is shown once, on the last line")
+    add.add_argument("email")
+    return parser
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError("a port lies between 0 and 65535")
+    return port
+
+
+def _password(arguments: argparse.Namespace) -> str:
+    if arguments.password_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise BadAccount("no terminal to ask for the password; use --password-stdin")
+    password = getpass.getpass(f"Password for {arguments.email}: ")
+    if getpass.getpass("Again: ") != password:
+        raise BadAccount("the two passwords differ")
+    return password
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _fail(message: str, code: int, verbose: bool) -> int:
+    if verbose:
+        traceback.print_exc()
+    sys.stderr.write(f"stoker-coordinator: {message}\n")
+    return code
+
+
+def _describe(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    return f"{text} (STOKER_DEBUG=1 shows where)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""Put a coordinator together from its parts, start what runs beside requests, and end it cleanly."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from sqlalchemy import Connection, insert, select
+from starlette.applications import Starlette
+
+from coordinator.accounts.housekeeping import forget_old_rows
+from coordinator.accounts.keys import CoordinatorKeys
+from coordinator.accounts.logins import Logins
+from coordinator.accounts.pairings import Pairings
+from coordinator.accounts.people import People
+from coordinator.accounts.presence import Presence
+from coordinator.accounts.proofs import Nonces, Proofs
+from coordinator.accounts.sessions import Sessions
+from coordinator.accounts.workers import Workers
+from coordinator.api import admin, artifacts, changes, jobs, meta, pairing, people, sessions, uploads, work, workers
+from coordinator.api.app import create_app
+from coordinator.api.context import Services
+from coordinator.clock import Clock, open_clock
+from coordinator.console import pages
+from coordinator.console import routes as console
+from coordinator.queue.service import QueueService
+from coordinator.settings import Settings
+from coordinator.storage.data_folder import DataFolder
+from coordinator.storage.database import Database
+from coordinator.storage.schema import coordinator_row
+
+log = logging.getLogger(__name__)
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+def build_services(folder: DataFolder, settings: Settings, public_url: str) -> Services:
+    """Open a data folder and return the services on it; :func:`running` brings them to life."""
+    clock = open_clock(settings.clock_file)
+    db = Database.open(folder.database)
+    generation = db.write_sync(lambda conn: _generation(conn, clock))
+    keys = CoordinatorKeys.load(folder.path)
+    presence = Presence(db, clock, settings.worker.stale_s)
+    queue = QueueService(
+        db=db, settings=settings, clock=clock, keys=keys, generation=generation, presence=presence, data=folder.path
+    )
+    people_ = People(db, clock, settings)
+    workers_ = Workers(
+        db=db,
+        clock=clock,
+        settings=settings,
+        keys=keys,
+        generation=generation,
+        presence=presence,
+        work=queue,
+        data=folder.path,
+    )
+    origins = origins_of(public_url)
+    return Services(
+        settings=settings,
+        clock=clock,
+        db=db,
+        keys=keys,
+        generation=generation,
+        data=folder.path,
+        public_url=public_url,
+        origins=frozenset(origins),
+        people=people_,
+        logins=Logins(db, clock, settings, people_),
+        proofs=Proofs(Nonces(clock, settings.nonce_s), origins_with_path(public_url, origins)),
+        pairings=Pairings(
+            db=db,
+            clock=clock,
+            settings=settings,
+            keys=keys,
+            generation=generation,
+            work=queue,
+            workers=workers_,
+            public_url=public_url,
+        ),
+        sessions=Sessions(db=db, clock=clock, settings=settings, generation=generation, presence=presence, work=queue),
+        workers=workers_,
+        presence=presence,
+        queue=queue,
+        admin_key=secrets.token_urlsafe(32),
+    )
+
+
+def build_app(services: Services) -> Starlette:
+    """Return the web application with the endpoints of every part."""
+    modules = (meta, pairing, sessions, workers, people, admin, work, uploads, jobs, artifacts, changes)
+    routes = [route for module in modules for route in module.routes]
+    return create_app(services, [*routes, *console.routes], pages.error_page)
+
+
+@asynccontextmanager
+async def running(services: Services) -> AsyncIterator[None]:
+    """Run what goes on beside requests; afterwards everything is written down and the database closed."""
+    await services.presence.load()
+    await services.people.prepare()
+    await services.queue.on_start()
+    settings = services.settings
+    tasks = [
+        asyncio.create_task(_run(job))
+        for job in (
+            *services.queue.tasks(),
+            _every(settings.presence_flush_s, services.presence.flush),
+            _every(settings.housekeeping_s, lambda: _keep_house(services)),
+        )
+    ]
+    try:
+        yield
+    finally:
+        stop(services)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await services.presence.flush()
+        await asyncio.to_thread(services.db.close)
+
+
+def stop(services: Services) -> None:
+    """Begin the end: streams close and parked polls are answered, so that nothing keeps the server waiting."""
+    if not services.stopping.is_set():
+        services.stopping.set()
+        services.queue.on_stop()
+
+
+def origins_of(public_url: str) -> list[str]:
+    """Return the origins that count as ours: on loopback each name of this machine, else the public one."""
+    address = urlsplit(public_url)
+    if address.scheme == "http" and address.hostname in ("127.0.0.1", "localhost", "::1"):
+        return [f"http://{name}:{address.port or 80}" for name in LOOPBACK_NAMES]
+    return [f"{address.scheme}://{address.netloc}"]
+
+
+def origins_with_path(public_url: str, origins: list[str]) -> list[str]:
+    """Return the origins with the path under which a proxy shows us."""
+    path = urlsplit(public_url).path.rstrip("/")
+    return [origin + path for origin in origins]
+
+
+async def _keep_house(services: Services) -> None:
+    now = services.clock.now()
+    await services.db.write(lambda conn: forget_old_rows(conn, services.settings, now))
+
+
+async def _every(seconds: float, act: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await act()
+        except Exception:
+            # The next round may succeed, and the server serves on meanwhile.
+            log.exception("background work failed")
+
+
+async def _run(job: Coroutine[Any, Any, None]) -> None:
+    try:
+        await job
+    except asyncio.CancelledError:
+        raise
+    except Exception:
+        log.exception("a background task ended")
+        raise
+
+
+def _generation(conn: Connection, clock: Clock) -> int:
+    row = conn.execute(select(coordinator_row)).first()
+    if row is not None:
+        return row.generation
+    conn.execute(insert(coordinator_row).values(id=1, generation=1, created_at=clock.now()))
+    return 1
