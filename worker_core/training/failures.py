@@ -1,8 +1,8 @@
 """How an error that ends a job is told: its class, one message, the traceback where it helps.
 
-    Exception
-    ├── JobFailure      the job cannot go on, for a reason we can name
-    └── LeaveNow        not a failure: the job was told to leave and has done what it could
+Exception
+├── JobFailure      the job cannot go on, for a reason we can name
+└── LeaveNow        not a failure: the job was told to leave and has done what it could
 """
 
 import errno
@@ -18,7 +18,13 @@ MAX_TRACEBACK = 32_000
 
 _GPU_MEMORY = ("CUDA out of memory", "MPS backend out of memory")
 _CPU_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
-_DEVICE_LOST = ("device lost", "fallen off the bus", "ECC error", "unspecified launch failure", "no CUDA-capable device")
+_DEVICE_LOST = (
+    "device lost",
+    "fallen off the bus",
+    "ECC error",
+    "unspecified launch failure",
+    "no CUDA-capable device",
+)
 
 
 class JobFailure(Exception):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from worker_core.training.channel import Channel
 from worker_core.training.failures import LeaveNow
-from worker_core.wire.codec import number_to_wire
+from worker_core.wire.codec import Number, number_to_wire
 from worker_core.wire.events import MAX_LINE_BYTES, CheckpointSaved, Log, Metric, Status
 from worker_core.wire.frames import ArtifactReady
 
@@ -48,7 +48,7 @@ class Reporter:
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Report values of one step; non-finite ones are kept."""
-        wired = {name: number_to_wire(float(value)) for name, value in values.items()}
+        wired: dict[str, Number] = {name: number_to_wire(float(value)) for name, value in values.items()}
         self.channel.send(Metric(ts=time.time(), step=step, values=wired))
 
     def log(self, text: str) -> None:

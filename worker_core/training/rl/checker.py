@@ -74,11 +74,12 @@ def _check_signatures(env: Simulator, found: _Findings) -> None:
 
 
 def _check_reset(env: Simulator, found: _Findings) -> None:
-    answer: object = env.reset(seed=_SEED)
-    if not isinstance(answer, tuple) or len(cast("tuple[object, ...]", answer)) != 2:
+    answer = cast(object, env.reset(seed=_SEED))
+    parts = _parts(answer)
+    if len(parts) != 2:
         found.faults.append(f"reset() returned {_kind(answer)}; it must return (observation, info)")
         return
-    first, info = cast("tuple[object, object]", answer)
+    first, info = parts
     if not isinstance(info, dict):
         found.faults.append(f"reset() returned {_kind(info)} as info; it must be a dict")
     _check_observation(env, first, "reset()", found)
@@ -96,11 +97,12 @@ def _check_reset(env: Simulator, found: _Findings) -> None:
 def _check_steps(env: Simulator, found: _Findings) -> None:
     env.action_space.seed(_SEED)
     for _ in range(_STEPS):
-        answer: object = env.step(env.action_space.sample())
-        if not isinstance(answer, tuple) or len(cast("tuple[object, ...]", answer)) != 5:
+        answer = cast(object, env.step(env.action_space.sample()))
+        parts = _parts(answer)
+        if len(parts) != 5:
             found.faults.append(_wrong_step(answer))
             return
-        observation, reward, terminated, truncated, info = cast("tuple[object, ...]", answer)
+        observation, reward, terminated, truncated, info = parts
         _check_observation(env, observation, "step()", found)
         _check_outcome(reward, terminated, truncated, info, found)
         if found.faults:
@@ -124,27 +126,31 @@ def _check_outcome(reward: object, terminated: object, truncated: object, info: 
 def _check_observation(env: Simulator, observation: object, call: str, found: _Findings) -> None:
     space = env.observation_space
     if isinstance(space, gymnasium.spaces.Box):
-        _check_box(space, observation, call, found)
+        _check_box(cast("gymnasium.spaces.Box[Any]", space), observation, call, found)
     elif not space.contains(observation):
         found.faults.append(f"{call} returned an observation that is not in {space}: {observation!r:.200}")
 
 
-def _check_box(space: gymnasium.spaces.Box, observation: object, call: str, found: _Findings) -> None:
+def _check_box(space: "gymnasium.spaces.Box[Any]", observation: object, call: str, found: _Findings) -> None:
     array: Any = np.asarray(observation)
     if array.shape != space.shape:
-        found.faults.append(f"{call} returned an observation of shape {array.shape}; observation_space says {space.shape}")
+        found.faults.append(
+            f"{call} returned an observation of shape {array.shape}; observation_space says {space.shape}"
+        )
     elif not np.issubdtype(array.dtype, np.number):
         found.faults.append(f"{call} returned an observation of type {array.dtype}; it must be numbers")
     elif not np.isfinite(array).all():
         found.faults.append(f"{call} returned an observation with a value that is not finite")
     elif (array < space.low).any() or (array > space.high).any():
-        told = f"{call} returned an observation outside the bounds of observation_space; training goes on with it as it is"
+        told = (
+            f"{call} returned an observation outside the bounds of observation_space; training goes on with it as it is"
+        )
         if told not in found.warnings:
             found.warnings.append(told)
 
 
 def _wrong_step(answer: object) -> str:
-    if isinstance(answer, tuple) and len(cast("tuple[object, ...]", answer)) == 4:
+    if len(_parts(answer)) == 4:
         return (
             "step() returned 4 values (observation, reward, done, info), the API of old gym; it must return 5: "
             "observation, reward, terminated (the task ended), truncated (a limit cut it off), info"
@@ -152,7 +158,10 @@ def _wrong_step(answer: object) -> str:
     return f"step() returned {_kind(answer)}; it must return (observation, reward, terminated, truncated, info)"
 
 
+def _parts(answer: object) -> tuple[object, ...]:
+    return cast("tuple[object, ...]", answer) if isinstance(answer, tuple) else ()
+
+
 def _kind(value: object) -> str:
-    if isinstance(value, tuple):
-        return f"a tuple of {len(cast('tuple[object, ...]', value))}"
-    return f"{value!r:.60} ({type(value).__name__})"
+    parts = _parts(value)
+    return f"a tuple of {len(parts)}" if parts else f"{value!r:.60} ({type(value).__name__})"

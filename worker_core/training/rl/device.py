@@ -1,5 +1,6 @@
 """Which device learns, and with how many threads."""
 
+import itertools
 import os
 
 import torch
@@ -18,7 +19,9 @@ def choose_device(plan: Plan) -> torch.device:
     if plan.device == "auto":
         return torch.device(next(name for name, there in available.items() if there))
     if not available[plan.device]:
-        message = f"{plan.device!r} is not on this worker; it has {', '.join(n for n, there in available.items() if there)}"
+        message = (
+            f"{plan.device!r} is not on this worker; it has {', '.join(n for n, there in available.items() if there)}"
+        )
         raise BadSpec((FieldError(field="training.device", message=message),))
     return torch.device(plan.device)
 
@@ -26,7 +29,7 @@ def choose_device(plan: Plan) -> torch.device:
 def choose_threads(plan: Plan, observation_size: int) -> int:
     """Return how many threads learning uses: one for small networks, where more only wait for each other."""
     widths = (observation_size, *plan.skill.ppo.hidden)
-    largest = max((a * b for a, b in zip(widths, widths[1:], strict=False)), default=0)
+    largest = max((a * b for a, b in itertools.pairwise(widths)), default=0)
     if largest * plan.skill.ppo.minibatch_size < _ONE_THREAD_BELOW:
         return 1
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)

@@ -1,7 +1,6 @@
 """From a spec's ``entry`` to something that makes simulators: a registered Gymnasium id, or code of the job itself."""
 
 import importlib
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
@@ -42,10 +41,7 @@ def _registered(name: str, init: Mapping[str, object], max_episode_steps: int | 
 
     def make() -> Simulator:
         try:
-            return cast(
-                Simulator,
-                gymnasium.make(name, max_episode_steps=limit, disable_env_checker=True, **dict(init)),  # pyright: ignore[reportUnknownMemberType, reportArgumentType]
-            )
+            return gymnasium.make(name, max_episode_steps=limit, disable_env_checker=True, **dict(init))  # pyright: ignore
         except _REGISTRY_ERRORS as error:
             raise _bad(_ENTRY, f"{name!r} cannot be made on this worker: {error}") from error
         except TypeError as error:
@@ -66,7 +62,7 @@ def _own(entry: str, init: Mapping[str, object], max_episode_steps: int | None, 
             raise _bad(_INIT, f"{entry} does not take these arguments: {error}") from error
         made = factory(**init)
         if not isinstance(made, gymnasium.Env):
-            kind = type(cast(object, made)).__name__
+            kind = type(made).__name__
             raise _bad(_ENTRY, f"{entry} made a {kind}; it must make a gymnasium.Env (class MyEnv(gymnasium.Env))")
         simulator = cast(Simulator, made)
         if max_episode_steps is None and _has_limit(simulator):
@@ -93,7 +89,9 @@ def _import_own(entry: str, code: Path) -> Callable[..., object]:
         raise
     origin = getattr(found, "__file__", None)
     if origin is not None and not Path(origin).resolve().is_relative_to(code.resolve()):
-        raise _bad(_ENTRY, f"{module_name!r} is a module of this worker ({origin}); give the job's own module another name")
+        raise _bad(
+            _ENTRY, f"{module_name!r} is a module of this worker ({origin}); give the job's own module another name"
+        )
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if not callable(found):

@@ -21,7 +21,11 @@ class RunningMoments:
 
     def take_in(self, rows: NDArray[Any]) -> None:
         """Add rows to what was seen."""
-        mean, variance, count = rows.mean(axis=0, dtype=np.float64), rows.var(axis=0, dtype=np.float64), float(len(rows))
+        mean, variance, count = (
+            rows.mean(axis=0, dtype=np.float64),
+            rows.var(axis=0, dtype=np.float64),
+            float(len(rows)),
+        )
         total = self.count + count
         shift = mean - self.mean
         spread = self.variance * self.count + variance * count + shift**2 * self.count * count / total

@@ -71,7 +71,7 @@ class ActorCritic:
         if isinstance(self.actions, BoxActions):
             return self._judge_gaussian(outputs, chosen)
         log_probability = mean_entropy = torch.zeros((), device=outputs.device)
-        for column, logits in enumerate(outputs.split(self.actions.choices, dim=1)):
+        for column, logits in enumerate(torch.split(outputs, self.actions.choices, dim=1)):
             log_p = logits.log_softmax(dim=1)
             log_probability = log_probability + log_p.gather(1, chosen[:, column : column + 1])[:, 0]
             if entropy:
@@ -97,7 +97,9 @@ class ActorCritic:
 class ActingPolicy:
     """The actor alone, in NumPy: for a handful of rows it is several times quicker than torch."""
 
-    def __init__(self, actions: Actions, layers: list[tuple[NDArray[Any], NDArray[Any]]], log_std: Floats | None) -> None:
+    def __init__(
+        self, actions: Actions, layers: list[tuple[NDArray[Any], NDArray[Any]]], log_std: Floats | None
+    ) -> None:
         self._actions = actions
         self._hidden = layers[:-1]
         self._weight, self._bias = layers[-1]

@@ -83,12 +83,12 @@ class PpoLearner:
     def values(self, observations: Floats) -> Floats:
         """Return V(s) of rows the policy saw."""
         with torch.no_grad():
-            parts = [self.policy.values(rows) for rows in self._tensor(observations).split(_ROWS_AT_ONCE)]
+            parts = [self.policy.values(rows) for rows in torch.split(self._tensor(observations), _ROWS_AT_ONCE)]
             return torch.cat(parts).cpu().numpy()
 
     def advantages(self, rollout: Rollout, values: Floats) -> Floats:
         """Return Â_t. An episode that was only cut off goes on in the critic's eyes; one that terminated does not."""
-        gamma = np.float32(self.settings.gamma)
+        gamma = self.settings.gamma
         rewards = rollout.rewards.copy()
         if rollout.cut_offs:
             beyond = self.values(np.stack([cut.observation for cut in rollout.cut_offs]))
@@ -106,7 +106,7 @@ class PpoLearner:
         returns = advantages + values
         observations, chosen = self._tensor(_rows(rollout.observations)), self._tensor(_rows(rollout.chosen))
         with torch.no_grad():
-            pairs = zip(observations.split(_ROWS_AT_ONCE), chosen.split(_ROWS_AT_ONCE), strict=True)
+            pairs = zip(torch.split(observations, _ROWS_AT_ONCE), torch.split(chosen, _ROWS_AT_ONCE), strict=True)
             old = torch.cat([self.policy.log_probability(rows, taken) for rows, taken in pairs])
         batch = (observations, chosen, old, self._tensor(advantages.ravel()), self._tensor(returns.ravel()))
         figures: list[Tensor] = []
@@ -124,7 +124,7 @@ class PpoLearner:
         order = self._tensor(rng.permutation(len(batch[0])))
         shuffled = [column[order] for column in batch]
         shuffled[3] = _normalised_in_groups(shuffled[3], size)
-        return zip(*(column.split(size) for column in shuffled), strict=True)
+        return zip(*(torch.split(column, size) for column in shuffled), strict=True)
 
     def _descend(
         self, observations: Tensor, chosen: Tensor, old: Tensor, advantages: Tensor, returns: Tensor, *, told: bool
@@ -144,9 +144,10 @@ class PpoLearner:
             loss = loss - settings.ent_coef * entropy
         gradient = self.policy.gradient
         gradient.zero_()
-        loss.backward()
-        gradient.mul_((settings.max_grad_norm / (gradient.norm() + 1e-6)).clamp(max=1.0))
-        self.optimiser.step()
+        torch.autograd.backward(loss)
+        norm = gradient.square().sum().sqrt()
+        gradient.mul_(torch.clamp(settings.max_grad_norm / (norm + 1e-6), max=1.0))
+        self.optimiser.step()  # pyright: ignore[reportUnknownMemberType]
         if not told:
             return None
         with torch.no_grad():
@@ -168,9 +169,7 @@ class PpoLearner:
             return Rollout(
                 rollout.observations, rollout.chosen, rewards, rollout.ends, rollout.cut_offs, rollout.last.copy()
             )
-        cut_offs = [
-            CutOff(cut.step, cut.simulator, observed.normalise(cut.observation)) for cut in rollout.cut_offs
-        ]
+        cut_offs = [CutOff(cut.step, cut.simulator, observed.normalise(cut.observation)) for cut in rollout.cut_offs]
         scaled = Rollout(
             observed.normalise(rollout.observations),
             rollout.chosen,
@@ -183,7 +182,8 @@ class PpoLearner:
         return scaled
 
     def _stats(self, figures: list[Tensor], learning_rate: float, values: Floats, returns: Floats) -> Stats:
-        loss, policy_loss, value_loss, entropy_loss, kl, clip_fraction = torch.stack(figures).mean(dim=0).tolist()
+        means: list[float] = torch.stack(figures).mean(dim=0).tolist()  # pyright: ignore[reportUnknownMemberType]
+        loss, policy_loss, value_loss, entropy_loss, kl, clip_fraction = means
         spread = float(returns.var())
         return {
             "train/loss": loss,
@@ -201,16 +201,14 @@ class PpoLearner:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.policy.flat.device)  # pyright: ignore[reportUnknownMemberType]
 
 
-def gae(
-    rewards: Floats, values: Floats, ends: Floats, last_values: Floats, gamma: float, gae_lambda: float
-) -> Floats:
+def gae(rewards: Floats, values: Floats, ends: Floats, last_values: Floats, gamma: float, gae_lambda: float) -> Floats:
     """Return generalised advantage estimates: Â_t = δ_t + γλ Â_{t+1}, where δ_t = r_t + γ V(s_{t+1}) - V(s_t)."""
     alive = 1 - ends
     following = np.concatenate((values[1:], last_values[None]))
     deltas = rewards + gamma * following * alive - values
     decay = np.float32(gamma * gae_lambda) * alive
-    advantages = np.empty_like(deltas)
-    running = np.zeros_like(last_values)
+    advantages = np.empty(deltas.shape, np.float32)
+    running = np.zeros(last_values.shape, np.float32)
     for t in range(len(deltas) - 1, -1, -1):
         running = deltas[t] + decay[t] * running
         advantages[t] = running
@@ -220,12 +218,12 @@ def gae(
 def _normalised_in_groups(advantages: Tensor, size: int) -> Tensor:
     """Return advantages with mean 0 and spread 1 within each minibatch; a minibatch of one stays as it is."""
     whole = len(advantages) // size * size
-    groups = advantages[:whole].view(-1, size)
-    parts = [((groups - groups.mean(dim=1, keepdim=True)) / (groups.std(dim=1, keepdim=True) + 1e-8)).view(-1)]
-    rest = advantages[whole:]
-    if len(rest) > 1:
-        rest = (rest - rest.mean()) / (rest.std() + 1e-8)
-    return torch.cat((*parts, rest))
+    parts: list[Tensor] = []
+    for groups in (advantages[:whole].view(-1, size), advantages[whole:].view(1, -1)):
+        if groups.numel() and groups.shape[1] > 1:
+            groups = (groups - groups.mean(dim=1, keepdim=True)) / (groups.std(dim=1, keepdim=True) + 1e-8)
+        parts.append(groups.view(-1))
+    return torch.cat(parts)
 
 
 def _rows(array: NDArray[Any]) -> NDArray[Any]:

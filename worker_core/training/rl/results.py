@@ -39,7 +39,12 @@ def policy_description(
     observed = learner.observed
     normaliser = None
     if observed is not None:
-        normaliser = {"mean": observed.mean.tolist(), "variance": observed.variance.tolist(), "epsilon": 1e-8, "clip": 10.0}
+        normaliser = {
+            "mean": observed.mean.tolist(),
+            "variance": observed.variance.tolist(),
+            "epsilon": 1e-8,
+            "clip": 10.0,
+        }
     return {
         "schema": "stoker.policy/1",
         "weights": "policy.safetensors",

@@ -46,9 +46,7 @@ class _Counters:
 class RlSession:
     """Trains one skill as the plan says. ``run`` raises LeaveNow when the job was told to leave."""
 
-    def __init__(
-        self, folder: JobFolder, plan: Plan, spec_sha256: str, reporter: Reporter, usage: UsageMeter
-    ) -> None:
+    def __init__(self, folder: JobFolder, plan: Plan, spec_sha256: str, reporter: Reporter, usage: UsageMeter) -> None:
         self._folder, self._plan, self._reporter, self._usage = folder, plan, reporter, usage
         self._spec_sha256 = spec_sha256
         self._rng = snapshot.seed_generators(plan.seed)

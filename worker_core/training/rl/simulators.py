@@ -164,4 +164,3 @@ def set_generator_state(env: Simulator, state: object) -> bool:
         return False
     env.unwrapped.np_random.bit_generator.state = cast("dict[str, Any]", state)
     return True
-

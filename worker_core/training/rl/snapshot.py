@@ -61,7 +61,7 @@ def restore_episodes(simulators: Simulators, saved: list[list[Any]]) -> None:
 def take_generators(rng: np.random.Generator) -> tuple[Arrays, State]:
     """Return every random generator of this process: ours, and those that the user's code may use."""
     version, words, gauss = random.getstate()
-    legacy: Any = np.random.get_state(legacy=False)  # noqa: NPY002
+    legacy: Any = np.random.get_state(legacy=False)
     arrays = {
         "generator.torch": _array(torch.get_rng_state()),
         "generator.python": np.array(words, np.uint32),
@@ -78,13 +78,13 @@ def restore_generators(rng: np.random.Generator, arrays: Arrays, state: State) -
     version, gauss = state["python"]
     random.setstate((version, tuple(int(word) for word in arrays["generator.python"]), gauss))
     position, has_gauss, legacy_gauss = state["numpy"]
-    np.random.set_state(("MT19937", arrays["generator.numpy"], position, has_gauss, legacy_gauss))  # noqa: NPY002
+    np.random.set_state(("MT19937", arrays["generator.numpy"], position, has_gauss, legacy_gauss))
 
 
 def seed_generators(seed: int) -> np.random.Generator:
     """Seed what the user's code may use, and return our own generator."""
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002
+    np.random.seed(seed)
     torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
 

@@ -37,7 +37,12 @@ class Observations:
     def describe(self) -> dict[str, object]:
         """Return the space as JSON, for the person who plays the policy elsewhere."""
         shape = list(self.space.shape) if self.space.shape is not None else None
-        return {"type": type(self.space).__name__, "shape": shape, "flat_size": self.size, "text": str(self.space)[:2000]}
+        return {
+            "type": type(self.space).__name__,
+            "shape": shape,
+            "flat_size": self.size,
+            "text": str(self.space)[:2000],
+        }
 
     def _reader(self, space: gymnasium.Space[Any]) -> Callable[[Any], Any]:
         if not isinstance(space, spaces.Box):
@@ -90,7 +95,7 @@ class DiscreteActions:
             "type": type(self.space).__name__,
             "choices": self.choices,
             "start": [int(value) for value in self.start],
-            "shape": list(self.space.shape),
+            "shape": list(self.space.shape or ()),
         }
 
 
@@ -99,7 +104,7 @@ class BoxActions:
 
     continuous = True
 
-    def __init__(self, space: spaces.Box) -> None:
+    def __init__(self, space: "spaces.Box[Any]") -> None:
         self.space = space
         self.outputs = self.columns = int(np.prod(space.shape))
         self._low = np.ravel(space.low).astype(np.float32)
@@ -121,7 +126,13 @@ class BoxActions:
     def describe(self) -> dict[str, object]:
         """Return the space as JSON."""
         low, high = ([str(value) for value in bound.tolist()] for bound in (self._low, self._high))
-        return {"type": "Box", "shape": list(self.space.shape), "low": low, "high": high, "dtype": str(self.space.dtype)}
+        return {
+            "type": "Box",
+            "shape": list(self.space.shape),
+            "low": low,
+            "high": high,
+            "dtype": str(self.space.dtype),
+        }
 
 
 Actions = DiscreteActions | BoxActions
@@ -131,6 +142,6 @@ def read_actions(space: gymnasium.Space[Any]) -> Actions:
     """Return how to act in ``space``; raises :class:`UnsupportedSpace`."""
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
         return DiscreteActions(space)
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        return BoxActions(space)
+    if isinstance(space, spaces.Box) and np.dtype(cast(Any, space.dtype)).kind == "f":
+        return BoxActions(cast("spaces.Box[Any]", space))
     raise UnsupportedSpace(f"the action space is {space}; it must be Discrete, MultiDiscrete or a Box of float numbers")
