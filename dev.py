@@ -120,6 +120,7 @@ def test(arguments: list[str]) -> int:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("STOKER_")}
     environment.setdefault("QT_QPA_PLATFORM", "offscreen")
     processes = str(max(2, min(4, os.cpu_count() or 2)))
+    os.chdir(ROOT)
     return become([*python(), "-m", "pytest", "-n", processes, "--dist", "loadgroup", *arguments], environment)
 
 
@@ -144,6 +145,7 @@ def check(arguments: list[str]) -> int:
 
 def bench(arguments: list[str]) -> int:
     """Run one benchmark by name, or all but the very long ones."""
+    os.chdir(ROOT)
     known = {path.stem: path for path in sorted((ROOT / "bench").glob("*.py")) if not path.stem.startswith("_")}
     if arguments and not arguments[0].startswith("-"):
         name, rest = arguments[0], arguments[1:]

@@ -14,6 +14,10 @@ def main() -> int:
         from app.desktop.__main__ import main as run_desktop
 
         return run_desktop(sys.argv[2:])
+    if command == "keystore-child":  # how an installed app starts the child that may have to wait for a keystore
+        from worker_core.machine.keystore_child import main as run_keystore_child
+
+        return run_keystore_child()
     from app.cli.commands import main as run_cli
 
     return run_cli(sys.argv[1:])

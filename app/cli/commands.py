@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from importlib.metadata import version
 from typing import Annotated
 
@@ -39,7 +40,8 @@ def root(
         sys.stdout.write(f"stoker {version('stoker')}\n")
         raise typer.Exit(0)
     if context.invoked_subcommand is None:
-        sys.stderr.write(context.get_help() + "\n")
+        with redirect_stdout(sys.stderr):
+            context.get_help()  # prints by itself, to standard output
         raise typer.Exit(WrongUsage.exit_code)
 
 

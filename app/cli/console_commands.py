@@ -74,6 +74,7 @@ def approve(
 ) -> int:
     """Approve a pairing, as a person would in the console."""
     terminal = terminal_of(context, json=json)
+    user_code = _code(code)
     approval = PairingApproval(
         name=name,
         job_scopes=tuple(scope.strip() for scope in jobs.split(",") if scope.strip()),
@@ -82,7 +83,7 @@ def approve(
         extend_while_healthy=extend,
     )
     with signed_in() as client:
-        found = client.lookup(_code(code))
+        found = client.lookup(user_code)
         if not (yes or json):
             _confirm(found, terminal)
         worker = client.approve(found.pairing_id, approval)

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Literal
 
-from worker_core.jobs.runtime import RuntimeMissing, find_runtime
-
 from app.cli.client import CoordinatorClient, Patience
 from app.cli.credentials import find_credentials
 from app.cli.desktop_session import session_faults
 from app.cli.errors import CliError, NotRunning
 from app.cli.worker_commands import core
+from worker_core.jobs.runtime import RuntimeMissing, find_runtime
 from worker_core.journal.driver import SQLITE_VERSION
 from worker_core.machine.host import disk_space
 from worker_core.machine.keystore import Unavailable, chosen_store, open_store
@@ -100,9 +99,9 @@ def _torch(paths: Paths) -> Iterator[Finding]:
     try:
         runtime = find_runtime()
     except RuntimeMissing as error:
-        yield Finding(name="torch", state="problem", text=str(error), cure="Install it: pip install 'stoker[training]'")
+        yield Finding(name="torch", state="problem", text=str(error))
         return
-    done = run_briefly([str(runtime.python), "-I", "-c", _LOOK_AT_TORCH], timeout_s=_IMPORT_S)
+    done = run_briefly([runtime.command[0], "-I", "-c", _LOOK_AT_TORCH], timeout_s=_IMPORT_S)
     if done.code != 0:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it did not answer in time"]
         cure = "Install it: pip install 'stoker[training]'"

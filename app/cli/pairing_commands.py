@@ -66,7 +66,8 @@ def pair_through_core(running: ControlClient, arguments: PairArgs, on_code: OnCo
 
 
 def _pair_alone(paths: Paths, arguments: PairArgs, on_code: OnCode) -> PairOutcome:
-    from worker_core.core.pair_alone import CoreRunning, pair_alone
+    from worker_core.core.pair_alone import CoreRunning, pair_alone  # loads the whole link, which others need not
+    from worker_core.journal.records import JournalError
 
     try:
         return pair_alone(paths, arguments, on_code)
@@ -74,6 +75,9 @@ def _pair_alone(paths: Paths, arguments: PairArgs, on_code: OnCode) -> PairOutco
         raise AnotherRuns(
             "A worker starts in this home right now.", why=str(error), cure="Run this again.", code="busy"
         ) from error
+    except (OSError, JournalError) as error:
+        cure = "Make this home writable for you, or set STOKER_HOME to a folder that is."
+        raise CliError(f"Cannot use the home {paths.data}.", why=str(error), cure=cure, code="bad-home") from error
 
 
 class _Code(msgspec.Struct, frozen=True):
