@@ -45,42 +45,42 @@ class Desktop(QObject):
         self._signals = EndSignals(self)
         self._instance = instance
         self._client = ControlClient(self)
-        self._store = WorkerStore(self)
+        self.store = WorkerStore(self)
         self._supervisor = Supervisor(self, paths, self._client)
-        self._source = MetricSource(self, self._client, self._store)
-        self._commands = Commands(self, self._client, self._store)
-        self._leaving = Leaving(self, self._client, self._store, self._prefs)
-        self._pairing: PairingWindow | None = None
-        self._metrics: MetricsWindow | None = None
+        self._source = MetricSource(self, self._client, self.store)
+        self.commands = Commands(self, self._client, self.store)
+        self._leaving = Leaving(self, self._client, self.store, self._prefs)
+        self.pairing_window: PairingWindow | None = None
+        self.metrics_window: MetricsWindow | None = None
         self._apply_theme()
-        self._binder = MenuBinder(self)
-        self._tray = TrayIcon(self, self._binder.menu)
+        self.binder = MenuBinder(self)
+        self._tray = TrayIcon(self, self.binder.menu)
         self._host = TrayHost(self)
-        self._status = StatusWindow(self._store)
+        self.status_window = StatusWindow(self.store)
         self._connect()
 
     def _connect(self) -> None:
         self._signals.asked.connect(self._app.quit)
         self._instance.raise_asked.connect(self._show_status)
-        self._supervisor.link_changed.connect(self._store.set_link)
-        self._client.snapshot_arrived.connect(self._store.take_snapshot)
-        self._store.changed.connect(self._refresh)
+        self._supervisor.link_changed.connect(self.store.set_link)
+        self._client.snapshot_arrived.connect(self.store.take_snapshot)
+        self.store.changed.connect(self._refresh)
         self._host.appeared.connect(self._tray.create)
         self._host.missing.connect(self._show_status)
         self._tray.opened.connect(self._show_status)
-        self._binder.commanded.connect(self._commands.give)
-        self._binder.about_to_show.connect(self._refresh)
-        self._status.commanded.connect(self._commands.give)
-        self._status.closing.connect(self._on_status_closing)
-        self._status.ask_again.connect(self._leaving.forget_choice)
-        self._commands.window_wanted.connect(self._open_window)
-        self._commands.page_wanted.connect(self._open_page)
-        self._commands.unpair_asked.connect(self._ask_unpair)
-        self._commands.start_asked.connect(self._supervisor.start_again)
-        self._commands.quit_asked.connect(self._leaving.ask)
-        self._commands.refused.connect(self._show_refusal)
+        self.binder.commanded.connect(self.commands.give)
+        self.binder.about_to_show.connect(self._refresh)
+        self.status_window.commanded.connect(self.commands.give)
+        self.status_window.closing.connect(self._on_status_closing)
+        self.status_window.ask_again.connect(self._leaving.forget_choice)
+        self.commands.window_wanted.connect(self._open_window)
+        self.commands.page_wanted.connect(self._open_page)
+        self.commands.unpair_asked.connect(self._ask_unpair)
+        self.commands.start_asked.connect(self._supervisor.start_again)
+        self.commands.quit_asked.connect(self._leaving.ask)
+        self.commands.refused.connect(self._show_refusal)
         self._leaving.refused.connect(self._show_refusal)
-        self._leaving.remembered.connect(self._status.show_remembered)
+        self._leaving.remembered.connect(self.status_window.show_remembered)
         self._leaving.done.connect(self._app.quit)
         self._app.styleHints().colorSchemeChanged.connect(self._apply_theme)
         self._app.saveStateRequest.connect(self._on_save_state)
@@ -99,8 +99,8 @@ class Desktop(QObject):
         """Take everything down; the core goes on."""
         self._supervisor.close()
         self._tray.close()
-        self._binder.close()
-        for window in (self._status, self._pairing, self._metrics):
+        self.binder.close()
+        for window in (self.status_window, self.pairing_window, self.metrics_window):
             if window is not None:
                 window.hide()
                 window.deleteLater()
@@ -110,15 +110,15 @@ class Desktop(QObject):
 
     @Slot()
     def _refresh(self) -> None:
-        situation = self._store.situation
+        situation = self.store.situation
         self._tray.show(show(situation))
-        self._binder.update(menu(situation))
+        self.binder.update(menu(situation))
 
     @Slot()
     def _apply_theme(self) -> None:
         theme.apply(self._app, self._prefs.prefs.scheme)
-        if self._metrics is not None:
-            self._metrics.recolour()
+        if self.metrics_window is not None:
+            self.metrics_window.recolour()
 
     @Slot(str)
     def _open_window(self, name: str) -> None:
@@ -127,26 +127,26 @@ class Desktop(QObject):
 
     @Slot()
     def _show_status(self) -> None:
-        _bring_up(self._status)
+        _bring_up(self.status_window)
 
     def _show_pairing(self) -> None:
-        if self._pairing is None:
-            self._pairing = PairingWindow(self._client, self._store, platform.node() or "workstation")
-            self._pairing.open_page.connect(self._open_page)
-            self._pairing.destroyed.connect(self._on_pairing_gone)
-        _bring_up(self._pairing)
+        if self.pairing_window is None:
+            self.pairing_window = PairingWindow(self._client, self.store, platform.node() or "workstation")
+            self.pairing_window.open_page.connect(self._open_page)
+            self.pairing_window.destroyed.connect(self._on_pairing_gone)
+        _bring_up(self.pairing_window)
 
     @Slot()
     def _on_pairing_gone(self) -> None:
-        self._pairing = None
+        self.pairing_window = None
 
     def _show_metrics(self) -> None:
-        if self._metrics is None:
+        if self.metrics_window is None:
             # Plotting brings numpy along: it is loaded when somebody first looks, not with the tray.
             from app.desktop.windows.metrics import MetricsWindow
 
-            self._metrics = MetricsWindow(self._source, self._store)
-        _bring_up(self._metrics)
+            self.metrics_window = MetricsWindow(self._source, self.store)
+        _bring_up(self.metrics_window)
 
     @Slot(str)
     def _open_page(self, address: str) -> None:
@@ -167,7 +167,7 @@ class Desktop(QObject):
 
     @Slot(str, bool)
     def _on_unpair_answered(self, choice: str, remember: bool) -> None:
-        self._commands.unpair()
+        self.commands.unpair()
 
     @Slot(str, str)
     def _show_refusal(self, headline: str, sentence: str) -> None:
@@ -176,7 +176,7 @@ class Desktop(QObject):
     def _show_previous_crash(self) -> None:
         if self._crash.previous:
             Notice(
-                self._status,
+                self.status_window,
                 "Stoker's window ended unexpectedly last time",
                 "Training was not touched by it. These details help to find the fault.",
                 self._crash.previous,
@@ -185,7 +185,7 @@ class Desktop(QObject):
     @Slot()
     def _on_status_closing(self) -> None:
         if not self._host.present:
-            self._leaving.ask_about_closing(self._status)
+            self._leaving.ask_about_closing(self.status_window)
 
     @Slot(QSessionManager)
     def _on_save_state(self, session: QSessionManager) -> None:
@@ -194,7 +194,9 @@ class Desktop(QObject):
 
     def _front(self) -> QWidget | None:
         """The window a dialog belongs to, when one is open."""
-        return next((window for window in (self._pairing, self._status) if window and window.isVisible()), None)
+        return next(
+            (window for window in (self.pairing_window, self.status_window) if window and window.isVisible()), None
+        )
 
 
 def _bring_up(window: QWidget) -> None:

@@ -87,7 +87,7 @@ class Leaving(QObject):
         self._question = Question(
             None,
             "A job is training",
-            f"“{job}” is running on this computer. What shall happen to it?",
+            f"“{job}” is running on this computer. What should happen to it?",
             _QUIT_CHOICES,
             remember="&Remember this answer",
         )

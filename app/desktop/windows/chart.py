@@ -33,9 +33,13 @@ class Line:
 class ShortAxis(pg.AxisItem):
     """An axis whose numbers stay short: 20k, 1.2M."""
 
+    def __init__(self, side: str, in_words: Callable[[float], str]) -> None:
+        super().__init__(side)
+        self.in_words = in_words
+
     def tickStrings(self, values, scale, spacing) -> list[str]:
         """Return the texts at the ticks."""
-        return [short_number(value) for value in values]
+        return [self.in_words(value) for value in values]
 
 
 def short_number(value: float) -> str:
@@ -50,7 +54,11 @@ class Panel(QFrame):
     """A titled plot with its newest value; the pointer reads values, the wheel zooms, a double click shows all."""
 
     def __init__(
-        self, title: str, colour_of: Sequence[Callable[[Colours], str]], x_in_words: Callable[[float], str]
+        self,
+        title: str,
+        colour_of: Sequence[Callable[[Colours], str]],
+        x_in_words: Callable[[float], str],
+        tick: Callable[[float], str] = short_number,
     ) -> None:
         super().__init__()
         self.setProperty("role", "card")
@@ -58,8 +66,8 @@ class Panel(QFrame):
         self._colour_of = tuple(colour_of)
         self._x_in_words = x_in_words
         self._lines: tuple[Line, ...] = ()
-        self._figure_text = "–"
-        self._build(title)
+        self._shown: tuple[tuple[str, ...], bool] = ((), False)
+        self._build(title, tick)
         self._curves = [self._plot.plot(antialias=True) for _ in self._colour_of]
         self._low, self._high = pg.PlotCurveItem(), pg.PlotCurveItem()
         self._band = pg.FillBetweenItem(self._low, self._high)
@@ -69,7 +77,7 @@ class Panel(QFrame):
         self._plot.addItem(self._faults)
         self.recolour()
 
-    def _build(self, title: str) -> None:
+    def _build(self, title: str, tick: Callable[[float], str]) -> None:
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 12, 12, 8)
         layout.setSpacing(4)
@@ -79,9 +87,14 @@ class Panel(QFrame):
         self._reading = label(role="muted")
         head.addWidget(self._reading)
         layout.addLayout(head)
-        self._figure = label("–", "figure")
-        layout.addWidget(self._figure)
-        axes = {"bottom": ShortAxis("bottom"), "left": ShortAxis("left")}
+        row = QHBoxLayout()
+        row.setSpacing(18)
+        self._figures = [label("–" if position == 0 else "", "figure") for position in range(len(self._colour_of))]
+        for figure_label in self._figures:
+            row.addWidget(figure_label)
+        row.addStretch()
+        layout.addLayout(row)
+        axes = {"bottom": ShortAxis("bottom", tick), "left": ShortAxis("left", short_number)}
         self._plot = pg.PlotWidget(axisItems=axes, enableMenu=False)
         self._view: Any = cast(Any, self._plot.getPlotItem()).getViewBox()
         self._plot.hideButtons()
@@ -89,7 +102,7 @@ class Panel(QFrame):
         self._plot.setFrameShape(QFrame.Shape.NoFrame)
         self._plot.setAccessibleName(title)
         self._plot.setMinimumHeight(130)
-        self._view.setDefaultPadding(0.04)
+        self._view.setDefaultPadding(0.02)
         self._plot.getAxis("left").setWidth(48)
         cast(Any, self._plot.scene()).sigMouseMoved.connect(self._on_pointer)
         self._plot.viewport().installEventFilter(self)
@@ -104,9 +117,10 @@ class Panel(QFrame):
         """Keep the vertical axis as it is, for values with natural ends."""
         self._view.setYRange(low, high, padding=0.03)
 
-    def fix_span(self, low: float, high: float) -> None:
-        """Keep the horizontal axis as it is, for a sliding window of time."""
+    def fix_span(self, low: float, high: float, ticks: float) -> None:
+        """Set the ends of the horizontal axis and the distance of its ticks, for a sliding window of time."""
         self._view.setXRange(low, high, padding=0.02)
+        self._plot.getAxis("bottom").setTickSpacing(ticks, ticks)
 
     def show_lines(self, lines: Sequence[Line], faults: Sequence[float], empty: str) -> None:
         """Draw lines; where there is nothing to draw say ``empty`` in words."""
@@ -114,8 +128,9 @@ class Panel(QFrame):
         for curve, line in zip(self._curves, self._lines, strict=True):
             curve.setData(np.asarray(line.xs, dtype=float), np.asarray(line.values, dtype=float), connect="finite")
         first = self._lines[0]
-        self._low.setData(np.asarray(first.xs, dtype=float), _filled(first.lows))
-        self._high.setData(np.asarray(first.xs, dtype=float), _filled(first.highs))
+        band_xs = np.asarray(first.xs[: len(first.lows)], dtype=float)
+        self._low.setData(band_xs, _filled(first.lows))
+        self._high.setData(band_xs, _filled(first.highs))
         self._band.setVisible(len(first.lows) > 1)
         self._faults.setXVals(list(faults))
         self._empty.setText(empty)
@@ -123,15 +138,21 @@ class Panel(QFrame):
         for name in ("bottom", "left"):
             self._plot.getAxis(name).setStyle(showValues=not empty)
 
-    def show_figure(self, text: str, alert: bool = False) -> None:
-        """Show the newest value."""
-        if text == self._figure_text and bool(self._figure.property("alert")) == alert:
+    def show_figures(self, texts: Sequence[str], alert: bool = False) -> None:
+        """Show the newest value of each line; several of them in the colours of their lines."""
+        if self._shown == (tuple(texts), alert):
             return
-        self._figure_text = text
-        self._figure.setText(text)
-        self._figure.setProperty("alert", alert)
-        self._figure.setStyleSheet(f"color: {colours().alert};" if alert else "")
-        self._plot.setAccessibleDescription(f"{self._title}: {text}")
+        self._shown = (tuple(texts), alert)
+        for figure_label, text in zip(self._figures, texts, strict=True):
+            figure_label.setText(text)
+        self._colour_figures()
+        self._plot.setAccessibleDescription(f"{self._title}: {', '.join(text for text in texts if text)}")
+
+    def _colour_figures(self) -> None:
+        colour = colours()
+        for figure_label, colour_of in zip(self._figures, self._colour_of, strict=True):
+            own = colour_of(colour) if len(self._colour_of) > 1 else colour.text
+            figure_label.setStyleSheet(f"color: {colour.alert if self._shown[1] else own};")
 
     def recolour(self) -> None:
         """Take the colours that apply now."""
@@ -147,6 +168,7 @@ class Panel(QFrame):
             axis = self._plot.getAxis(name)
             axis.setPen(pg.mkPen(colour.line))
             axis.setTextPen(pg.mkPen(colour.muted))
+        self._colour_figures()
         self._plot.showGrid(x=False, y=True, alpha=0.15)
 
     def eventFilter(self, watched: QWidget, event: QEvent) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -73,10 +73,12 @@ class Question(QDialog):
         made.setObjectName(choice.id)
         made.setAccessibleDescription(choice.meaning)
         made.clicked.connect(self._on_clicked)
-        layout.addWidget(made)
+        group = QVBoxLayout()
+        group.setSpacing(3)
+        group.addWidget(made)
         if choice.meaning:
-            layout.addWidget(label(choice.meaning, "muted", wrap=True))
-            layout.addSpacing(4)
+            group.addWidget(label(choice.meaning, "muted", wrap=True))
+        layout.addLayout(group)
         if primary:
             made.setFocus()
 

@@ -18,6 +18,7 @@ from worker_core.wire.durations import format_duration
 
 REDRAW_MS = 250
 LOAD_SPAN_S = 300.0
+SHORTEST_LOAD_SPAN_S = 60.0
 
 
 class MetricsWindow(QWidget):
@@ -58,10 +59,9 @@ class MetricsWindow(QWidget):
             SPEED: Panel("Steps per second", [lambda colour: colour.speed], _step_in_words),
         }
         self._load = Panel(
-            "Device load", [lambda colour: colour.muted, lambda colour: colour.second], _seconds_in_words
+            "Device load", [lambda colour: colour.muted, lambda colour: colour.second], _seconds_in_words, _seconds_tick
         )
         self._load.fix_range(0, 100)
-        self._load.fix_span(-LOAD_SPAN_S, 0)
         grid = QGridLayout()
         grid.setSpacing(GAP)
         for position, panel in enumerate((*self._panels.values(), self._load)):
@@ -118,7 +118,7 @@ class MetricsWindow(QWidget):
         panel.show_lines([line], curve.faults, "" if curve.steps else empty)
         finite = curve.newest is None or abs(number_from_wire(curve.newest)) < float("inf")
         text = figure(curve.newest)
-        panel.show_figure(text if finite else f"{text} at step {count(curve.faults[-1])}", alert=not finite)
+        panel.show_figures([text if finite else f"{text} at step {count(curve.faults[-1])}"], alert=not finite)
 
     def _draw_load(self) -> None:
         now = time.monotonic()
@@ -127,7 +127,9 @@ class MetricsWindow(QWidget):
         cpu = Line(ages, [_or_nan(point.cpu_pct) for point in points])
         gpu = Line(ages, [_or_nan(point.gpu_pct) for point in points])
         self._load.show_lines([cpu, gpu], (), "" if points else "The worker has told no load yet.")
-        self._load.show_figure(_load_figure(points[-1]) if points else "–")
+        self._load.show_figures(_load_figures(points[-1]) if points else ("–", ""))
+        oldest = max([SHORTEST_LOAD_SPAN_S, *(-age for age in ages)])
+        self._load.fix_span(-oldest, 0, 60 if oldest > 120 else 15)
 
     @Slot()
     def _show_attempts(self) -> None:
@@ -183,8 +185,12 @@ def _or_nan(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-def _load_figure(point: LoadPoint) -> str:
-    parts = [
-        f"{name} {value:.0f} %" for name, value in (("CPU", point.cpu_pct), ("GPU", point.gpu_pct)) if value is not None
-    ]
-    return "   ".join(parts) or "–"
+def _load_figures(point: LoadPoint) -> tuple[str, str]:
+    cpu = "" if point.cpu_pct is None else f"CPU {point.cpu_pct:.0f} %"
+    gpu = "" if point.gpu_pct is None else f"GPU {point.gpu_pct:.0f} %"
+    return cpu, gpu
+
+
+def _seconds_tick(x: float) -> str:
+    seconds = round(-x)
+    return "now" if seconds <= 0 else f"−{seconds // 60} min" if seconds % 60 == 0 else f"−{seconds} s"

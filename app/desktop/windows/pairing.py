@@ -1,13 +1,14 @@
 """The pairing window: a form, then the code a person approves in the console, then what came of it."""
 
 from PySide6.QtCore import Signal, Slot
-from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QStackedLayout, QWidget
+from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.desktop.control.client import ControlClient
 from app.desktop.control.store import WorkerStore
 from app.desktop.presenter.pairing import PairingForm, coordinator_address, failure_title, outcome_words
 from app.desktop.windows.pairing_pages import CodePage, FormPage, OutcomePage
+from app.desktop.windows.parts import hug
 from worker_core.control.messages import EmbeddedArgs, EmbeddedReady, ErrorBody, PairArgs, PairOutcome
 from worker_core.wire.codec import BadMessage, convert
 from worker_core.wire.status import PairingShown
@@ -34,10 +35,15 @@ class PairingWindow(QWidget):
         self._form_page = FormPage(device_name)
         self._code_page = CodePage()
         self._outcome_page = OutcomePage()
-        self._stack = QStackedLayout(self)
+        self._page: QWidget | None = None
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
         for page in (self._form_page, self._code_page, self._outcome_page):
-            self._stack.addWidget(page)
+            page.hide()
+            layout.addWidget(page)
+        self._turn_to(self._form_page)
         self._form_page.submitted.connect(self._on_submitted)
+        self._form_page.reshaped.connect(self._hug)
         self._code_page.open_page.connect(self.open_page)
         self._code_page.canceled.connect(self._on_cancel)
         self._outcome_page.again.connect(self._on_again)
@@ -93,7 +99,7 @@ class PairingWindow(QWidget):
     def _show_code(self, pairing: PairingShown) -> None:
         self._set_asking("")
         self._code_page.show_pairing(pairing)
-        self._stack.setCurrentWidget(self._code_page)
+        self._turn_to(self._code_page)
         if not self._waiting:
             self._waiting = True
             call = self._client.request("pair-wait", timeout_s=None)
@@ -109,11 +115,11 @@ class PairingWindow(QWidget):
             outcome = PairOutcome(state="failed", detail=f"The worker gave an answer nobody understands: {error}.")
         self._code_page.stop()
         if outcome.state == "canceled":
-            self._stack.setCurrentWidget(self._form_page)
+            self._turn_to(self._form_page)
             return
         headline, sentence = outcome_words(outcome)
         self._outcome_page.show_outcome(outcome.state, headline, sentence)
-        self._stack.setCurrentWidget(self._outcome_page)
+        self._turn_to(self._outcome_page)
 
     @Slot(object)
     def _on_wait_failed(self, error: ErrorBody) -> None:
@@ -125,7 +131,7 @@ class PairingWindow(QWidget):
     def _on_failed(self, error: ErrorBody) -> None:
         self._set_asking("")
         self._form_page.show_failure(failure_title(error), error.text)
-        self._stack.setCurrentWidget(self._form_page)
+        self._turn_to(self._form_page)
 
     @Slot()
     def _on_store(self) -> None:
@@ -134,11 +140,10 @@ class PairingWindow(QWidget):
         if status is None or self._asking:
             return
         if status.pairing is not None and status.state == "pairing":
-            if not self._waiting:
-                self._show_code(status.pairing)
-        elif self._stack.currentWidget() is self._code_page and not self._waiting:
+            self._show_code(status.pairing)
+        elif self._page is self._code_page and not self._waiting:
             self._code_page.stop()
-            self._stack.setCurrentWidget(self._form_page)
+            self._turn_to(self._form_page)
 
     @Slot()
     def _on_cancel(self) -> None:
@@ -151,12 +156,30 @@ class PairingWindow(QWidget):
         if not self._form.email:
             self._on_change()
             return
-        self._stack.setCurrentWidget(self._form_page)
+        self._turn_to(self._form_page)
         self._on_submitted(self._form)
 
     @Slot()
     def _on_change(self) -> None:
-        self._stack.setCurrentWidget(self._form_page)
+        self._turn_to(self._form_page)
+
+    def _turn_to(self, page: QWidget) -> None:
+        if page is self._page:
+            return
+        if self._page is not None:
+            self._page.hide()
+        self._page = page
+        page.show()
+        hug(self)
+
+    @Slot()
+    def _hug(self) -> None:
+        hug(self)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Take the height of the page that is shown."""
+        super().showEvent(event)
+        hug(self)
 
     def _set_asking(self, words: str) -> None:
         self._asking = bool(words)

@@ -31,6 +31,8 @@ class FormPage(QWidget):
 
     submitted = Signal(object)
     """A checked :class:`PairingForm`."""
+    reshaped = Signal()
+    """Fields or messages came or went."""
 
     def __init__(self, device_name: str) -> None:
         super().__init__()
@@ -75,6 +77,12 @@ class FormPage(QWidget):
         row.addStretch()
         self._here.toggled.connect(self._on_place)
         layout.addLayout(row)
+        self._place_note = label(
+            "Stoker runs a coordinator with its own console here. You log in there with this e-mail and password.",
+            "muted",
+            wrap=True,
+        )
+        layout.addWidget(self._place_note)
         layout.addSpacing(6)
 
     def _add_field(self, layout: QVBoxLayout, field: str, title: str, example: str) -> QLineEdit:
@@ -100,7 +108,7 @@ class FormPage(QWidget):
 
     def _add_foot(self, layout: QVBoxLayout) -> None:
         self._failure, inside = card()
-        self._failure_title = label(role="heading", wrap=True)
+        self._failure_title = label(role="failure", wrap=True)
         self._failure_text = label(wrap=True, selectable=True)
         inside.addWidget(self._failure_title)
         inside.addWidget(self._failure_text)
@@ -146,6 +154,7 @@ class FormPage(QWidget):
         self._failure_text.setText(text)
         self._failure.setAccessibleName(f"{title}. {text}")
         self._failure.show()
+        self.reshaped.emit()
 
     def _refresh(self) -> None:
         self._submit.setEnabled(self._reachable and not self._busy)
@@ -156,7 +165,9 @@ class FormPage(QWidget):
         here = self._here.isChecked()
         for field, visible in (("coordinator", not here), ("password", here)):
             self._holders[field].setVisible(visible)
+        self._place_note.setVisible(here)
         self._clear_faults()
+        self.reshaped.emit()
 
     @Slot()
     def _on_submit(self) -> None:
@@ -171,6 +182,7 @@ class FormPage(QWidget):
         self._faults[error.field].show()
         self._mark(self._fields[error.field], "true")
         self._fields[error.field].setFocus()
+        self.reshaped.emit()
 
     @Slot()
     def _clear_faults(self) -> None:
@@ -297,7 +309,7 @@ class CodePage(QWidget):
     def _tick(self) -> None:
         remaining_s = self._ends - time.monotonic()
         self._bar.setValue(max(0, round(remaining_s / self._span_s * 1000)))
-        words = f"Waiting for approval. The code is good for {countdown(remaining_s)}."
+        words = f"Waiting for approval   ·   {countdown(remaining_s)} left"
         self._left.setText(words if remaining_s > 0 else "The code's time is up; waiting for the coordinator's word.")
 
     @Slot()

@@ -48,6 +48,17 @@ def line() -> QFrame:
     return made
 
 
+def hug(window: QWidget) -> None:
+    """Make a window as high as its content needs at its width."""
+    layout = window.layout()
+    if layout is None or not window.isVisible():
+        return
+    layout.activate()
+    width = max(window.width(), window.minimumWidth(), layout.minimumSize().width())
+    height = layout.totalHeightForWidth(width) if layout.hasHeightForWidth() else layout.totalSizeHint().height()
+    window.resize(width, max(height, window.minimumHeight()))
+
+
 def restyle(widget: QWidget) -> None:
     """Make a changed property show in the style."""
     widget.style().unpolish(widget)

@@ -16,10 +16,10 @@ from PySide6.QtWidgets import (
 from app.desktop.control.store import WorkerStore
 from app.desktop.presenter.facts import Fact, facts
 from app.desktop.presenter.menu import Item, menu
-from app.desktop.presenter.status import IconKey, job_name, show
-from app.desktop.presenter.wording import left, percent
+from app.desktop.presenter.status import IconKey, show
+from app.desktop.presenter.wording import percent
 from app.desktop.tray.icons import draw
-from app.desktop.windows.parts import GAP, MARGIN, button, card, label
+from app.desktop.windows.parts import GAP, MARGIN, button, card, hug, label
 from app.desktop.windows.theme import is_dark
 from worker_core.wire.status import JobShown
 
@@ -52,6 +52,7 @@ class StatusWindow(QWidget):
         self._store = store
         self._facts: tuple[Fact, ...] = ()
         self._values: list[QLabel] = []
+        self._shape: tuple[int, bool, str, bool] | None = None
         self._buttons: dict[str, QPushButton] = {}
         self.setWindowTitle("Stoker")
         self.setMinimumWidth(520)
@@ -66,7 +67,7 @@ class StatusWindow(QWidget):
         layout.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
         layout.setSpacing(GAP + 4)
         layout.addLayout(self._build_head())
-        layout.addWidget(self._build_job())
+        layout.addWidget(self._build_bar())
         layout.addWidget(self._build_facts())
         layout.addStretch()
         layout.addLayout(self._build_commands())
@@ -87,21 +88,11 @@ class StatusWindow(QWidget):
         row.addLayout(words, 1)
         return row
 
-    def _build_job(self) -> QWidget:
-        self._job_card, layout = card()
-        row = QHBoxLayout()
-        self._job_name = label(role="heading")
-        self._job_share = label(role="heading")
-        row.addWidget(self._job_name, 1)
-        row.addWidget(self._job_share)
+    def _build_bar(self) -> QProgressBar:
         self._bar = QProgressBar(maximum=1000)
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName("Progress of the job")
-        self._job_left = label(role="muted")
-        layout.addLayout(row)
-        layout.addWidget(self._bar)
-        layout.addWidget(self._job_left)
-        return self._job_card
+        return self._bar
 
     def _build_facts(self) -> QWidget:
         self._facts_card, layout = card()
@@ -114,14 +105,11 @@ class StatusWindow(QWidget):
     def _build_commands(self) -> QGridLayout:
         grid = QGridLayout()
         grid.setSpacing(8)
-        for item in menu(self._store.situation):
-            place = _PLACES.get(item.id)
-            if place is None:
-                continue
-            made = button(item.label, hint=item.hint)
-            made.setObjectName(item.id)
+        for command, place in _PLACES.items():
+            made = button("", primary=command in ("pair", "start"))
+            made.setObjectName(command)
             made.clicked.connect(self._on_clicked)
-            self._buttons[item.id] = made
+            self._buttons[command] = made
             grid.addWidget(made, *place)
         for column in range(3):
             grid.setColumnStretch(column, 1)
@@ -143,6 +131,7 @@ class StatusWindow(QWidget):
         """Say which answer to Quit is remembered; empty when none is."""
         self._remembered_words.setText(words)
         self._remembered.setVisible(bool(words))
+        self.refresh()
 
     @Slot()
     def refresh(self) -> None:
@@ -160,6 +149,7 @@ class StatusWindow(QWidget):
         self._show_facts(facts(situation))
         for item in menu(situation):
             self._show_command(item)
+        self._hug_when_reshaped()
 
     def _draw_picture(self, key: IconKey) -> QPixmap:
         ratio = self.devicePixelRatioF()
@@ -168,13 +158,10 @@ class StatusWindow(QWidget):
         return picture
 
     def _show_job(self, job: JobShown | None) -> None:
-        self._job_card.setVisible(job is not None)
-        if job is None:
-            return
-        self._job_name.setText(job_name(job))
-        self._job_share.setText(percent(job.progress))
-        self._bar.setValue(round(job.progress * 1000))
-        self._job_left.setText(left(job.eta_s) or "Time left is not known yet")
+        self._bar.setVisible(job is not None)
+        if job is not None:
+            self._bar.setValue(round(job.progress * 1000))
+            self._bar.setAccessibleDescription(percent(job.progress))
 
     def _show_facts(self, shown: tuple[Fact, ...]) -> None:
         if shown == self._facts:
@@ -201,6 +188,13 @@ class StatusWindow(QWidget):
         made.setEnabled(item.enabled)
         made.setVisible(item.visible)
 
+    def _hug_when_reshaped(self) -> None:
+        """Follow the content's height, and leave a size that a person gave the window otherwise alone."""
+        shape = (len(self._facts), self._bar.isVisible(), self._detail.text(), self._remembered.isVisible())
+        if shape != self._shape:
+            self._shape = shape
+            hug(self)
+
     @Slot()
     def _on_clicked(self) -> None:
         sender = self.sender()
@@ -211,7 +205,10 @@ class StatusWindow(QWidget):
         """Follow the worker while somebody looks."""
         super().showEvent(event)
         self._timer.start()
+        self._shape = None
         self.refresh()
+        first = self._buttons["pair"]
+        (first if first.isVisible() and first.isEnabled() else self._buttons["metrics"]).setFocus()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Stop the clock."""

@@ -7,13 +7,17 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
 
+from app.desktop.tray.icons import PICTURES
+
 Scheme = Literal["system", "light", "dark"]
+_CHEVRONS = PICTURES.as_posix()
 
 
 @dataclass(frozen=True)
 class Colours:
     """Colours by what they are for."""
 
+    name: Literal["light", "dark"]
     ground: str
     surface: str
     line: str
@@ -30,6 +34,7 @@ class Colours:
 
 
 LIGHT = Colours(
+    name="light",
     ground="#f6f5f3",
     surface="#ffffff",
     line="#dcd9d4",
@@ -45,6 +50,7 @@ LIGHT = Colours(
     second="#7a3fb5",
 )
 DARK = Colours(
+    name="dark",
     ground="#1a1a1c",
     surface="#242427",
     line="#3b3b40",
@@ -110,6 +116,7 @@ def _style_sheet(colour: Colours) -> str:
         QLabel[role="heading"] {{ font-size: 11pt; font-weight: 600; }}
         QLabel[role="muted"] {{ color: {colour.muted}; }}
         QLabel[role="alert"] {{ color: {colour.alert}; }}
+        QLabel[role="failure"] {{ font-size: 11pt; font-weight: 600; color: {colour.alert}; }}
         QLabel[role="figure"] {{ font-size: 14pt; font-weight: 600; }}
         QLabel[role="code"] {{ font-family: "JetBrains Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace;
             font-size: 30pt; font-weight: 600; }}
@@ -133,7 +140,8 @@ def _style_sheet(colour: Colours) -> str:
             selection-color: {colour.on_accent}; }}
         QLineEdit:focus, QComboBox:focus {{ border: 2px solid {colour.accent}; padding: 6px 9px; }}
         QLineEdit[fault="true"] {{ border: 2px solid {colour.alert}; padding: 6px 9px; }}
-        QComboBox::drop-down {{ border: none; width: 22px; }}
+        QComboBox::drop-down {{ border: none; width: 26px; }}
+        QComboBox::down-arrow {{ image: url("{_CHEVRONS}/chevron-{colour.name}.svg"); width: 12px; height: 12px; }}
         QComboBox QAbstractItemView {{ background: {colour.surface}; color: {colour.text};
             border: 1px solid {colour.line}; selection-background-color: {colour.accent};
             selection-color: {colour.on_accent}; }}

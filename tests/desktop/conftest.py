@@ -1,0 +1,54 @@
+"""Fixtures of the black-box desktop tests: one display and one bus a test run, one home a test."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from desktop_kit import Bus, DesktopProcess, Display, Launch, TrayHost
+from scripted_core import ScriptedCore
+
+
+@pytest.fixture(scope="session")
+def display() -> Iterator[Display]:
+    made = Display()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def bus() -> Iterator[Bus]:
+    made = Bus()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def host(bus: Bus) -> Iterator[TrayHost]:
+    made = TrayHost(bus)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def core(tmp_path: Path) -> Iterator[ScriptedCore]:
+    made = ScriptedCore(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def launch(tmp_path: Path, display: Display, bus: Bus) -> Iterator[Launch]:
+    """Start desktops in this test's home; all of them end with the test."""
+    started: list[DesktopProcess] = []
+
+    def start(*arguments: str, home: Path = tmp_path, **environment: str) -> DesktopProcess:
+        started.append(DesktopProcess(home, display, bus, *arguments, **environment))
+        return started[-1]
+
+    yield start
+    for desktop in started:
+        desktop.close()
