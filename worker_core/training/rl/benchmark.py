@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from worker_core.training.rl.policy import ActingPolicy
+from worker_core.training.rl.policy import Policy
 from worker_core.training.rl.simulators import Maker
-from worker_core.training.rl.spaces import Actions, Floats, Observations
+from worker_core.training.rl.spaces import Floats, Observations
 
 _SIDE_BY_SIDE = 16
 
@@ -62,14 +62,12 @@ class Player:
         self,
         make: Maker,
         observations: Observations,
-        actions: Actions,
-        policy: ActingPolicy,
+        policy: Policy,
         normalise: Callable[[Floats], Floats],
     ) -> None:
         self._make = make
         self._read = observations.read
-        self._size = observations.size
-        self._actions = actions
+        self._actions = policy.actions
         self._policy = policy
         self._normalise = normalise
 

@@ -1,40 +1,53 @@
-"""Which device learns, and with how many threads."""
+"""Which device learns, with which back end and how many threads."""
 
 import itertools
 import os
+from typing import TYPE_CHECKING
 
-import torch
-
+from worker_core.training.rl.descent import Descent, NumpyDescent
+from worker_core.training.rl.policy import Policy
 from worker_core.wire.plan import Plan
 from worker_core.wire.problems import FieldError
 from worker_core.wire.spec import BadSpec
 
-_ONE_THREAD_BELOW = 8_000_000
-"""Multiplications of one layer pass: below this a second thread costs more than it brings."""
+if TYPE_CHECKING:
+    import torch
+
+SMALL = 8_000_000
+"""Multiplications of the largest layer for one minibatch: below this the hand-written back end on one thread of the CPU
+is quicker than torch on any device, because the rest is overhead."""
 
 
-def choose_device(plan: Plan) -> torch.device:
-    """Return the device that the plan asks for; ``auto`` is CUDA, else MPS, else the CPU."""
+def choose_descent(plan: Plan, policy: Policy) -> tuple[Descent, str]:
+    """Return the back end for this plan and the name of its device; torch is imported only where it is needed."""
+    if plan.device in ("auto", "cpu") and largest_layer(plan, policy) < SMALL:
+        return NumpyDescent(policy, plan.skill.ppo), "cpu"
+    import torch
+
+    from worker_core.training.rl.descent_torch import TorchDescent
+
+    device = _find_device(plan.device)
+    torch.set_num_threads(_usable_cores() if device.type == "cpu" else 1)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return TorchDescent(policy, plan.skill.ppo, device), name
+
+
+def largest_layer(plan: Plan, policy: Policy) -> int:
+    """Return the multiplications of the largest layer for one minibatch."""
+    widths = (policy.actor[0][0].shape[1], *plan.skill.ppo.hidden, policy.actions.outputs)
+    return plan.skill.ppo.minibatch_size * max(a * b for a, b in itertools.pairwise(widths))
+
+
+def _find_device(wanted: str) -> "torch.device":
+    import torch
+
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if plan.device == "auto":
-        return torch.device(next(name for name, there in available.items() if there))
-    if not available[plan.device]:
-        message = (
-            f"{plan.device!r} is not on this worker; it has {', '.join(n for n, there in available.items() if there)}"
-        )
+    there = [name for name, present in available.items() if present]
+    if wanted != "auto" and wanted not in there:
+        message = f"{wanted!r} is not on this worker; it has {', '.join(there)}"
         raise BadSpec((FieldError(field="training.device", message=message),))
-    return torch.device(plan.device)
+    return torch.device(there[0] if wanted == "auto" else wanted)
 
 
-def choose_threads(plan: Plan, observation_size: int) -> int:
-    """Return how many threads learning uses: one for small networks, where more only wait for each other."""
-    widths = (observation_size, *plan.skill.ppo.hidden)
-    largest = max((a * b for a, b in itertools.pairwise(widths)), default=0)
-    if largest * plan.skill.ppo.minibatch_size < _ONE_THREAD_BELOW:
-        return 1
-    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
-
-def device_name(device: torch.device) -> str:
-    """Return the device as it is told in a model card."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

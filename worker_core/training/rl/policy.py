@@ -1,129 +1,85 @@
 """The policy: an actor and a critic, two separate perceptrons with tanh between their layers.
 
-All weights lie in one flat vector. Layers are views into it, and so are their gradients: clipping and Adam then handle
-one tensor instead of a dozen, and on a CPU the acting copy in NumPy is the same memory.
+All weights lie in one flat vector of which the layers are views. Clipping and Adam then handle one array instead of a
+dozen, and whatever learns or acts with these weights shares their memory.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn.functional import linear
 
 from worker_core.training.rl.spaces import Actions, BoxActions, Floats
 
-Layer = tuple[Tensor, Tensor]
+Layer = tuple[Floats, Floats]
+"""Weight (outputs x inputs) and bias of one layer."""
 
-_LOG_2PI = float(np.log(2 * np.pi))
 
+class Policy:
+    """Weights of actor, critic and (for continuous actions) the log of the spread; acts by the actor alone."""
 
-class ActorCritic:
-    """Weights of actor, critic and (for continuous actions) the log of the spread."""
-
-    def __init__(self, observation_size: int, actions: Actions, hidden: Sequence[int], device: torch.device) -> None:
+    def __init__(self, observation_size: int, actions: Actions, hidden: Sequence[int]) -> None:
         self.actions = actions
-        shapes = _named_shapes(observation_size, actions, hidden)
-        self.names = tuple(shapes)
-        size = sum(int(np.prod(shape)) for shape in shapes.values())
-        self.flat = torch.zeros(size, device=device)
-        self.gradient = torch.zeros_like(self.flat)
-        self.flat.grad = self.gradient
-        self.tensors: dict[str, Tensor] = {}
-        start = 0
-        for name, shape in shapes.items():
-            end = start + int(np.prod(shape))
-            leaf = self.flat[start:end].view(shape).requires_grad_()
-            leaf.grad = self.gradient[start:end].view(shape)
-            self.tensors[name] = leaf
-            start = end
-        self.actor = self._layers("actor")
-        self.critic = self._layers("critic")
-        self.log_std = self.tensors.get("log_std")
+        self.shapes = _named_shapes(observation_size, actions, hidden)
+        self.flat: Floats = np.zeros(sum(int(np.prod(shape)) for shape in self.shapes.values()), np.float32)
+        self.arrays = self.views(self.flat)
+        self.actor = layers_of("actor", self.arrays)
+        self.critic = layers_of("critic", self.arrays)
+        self.log_std = self.arrays.get("log_std")
 
-    def initialise(self, generator: torch.Generator) -> None:
+    def views(self, flat: Floats) -> dict[str, Floats]:
+        """Return views of a vector as long as the weights: one for each named weight."""
+        ends = list(itertools.accumulate(int(np.prod(shape)) for shape in self.shapes.values()))
+        starts = [0, *ends[:-1]]
+        named = zip(self.shapes.items(), starts, ends, strict=True)
+        return {name: flat[start:end].reshape(shape) for (name, shape), start, end in named}
+
+    def initialise(self, rng: np.random.Generator) -> None:
         """Fill in the first weights: orthogonal, small in the actor's last layer so that it begins near uniform."""
-        with torch.no_grad():
-            for layers, last_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-                for index, (weight, _) in enumerate(layers):
-                    gain = last_gain if index == len(layers) - 1 else 2**0.5
-                    drawn = torch.empty(weight.shape)
-                    torch.nn.init.orthogonal_(drawn, gain, generator=generator)
-                    weight.copy_(drawn)
-
-    def values(self, observations: Tensor) -> Tensor:
-        """Return V(s) of each row."""
-        return _perceptron(observations, self.critic)[:, 0]
-
-    def log_probability(self, observations: Tensor, chosen: Tensor) -> Tensor:
-        """Return log π(a|s) of each row."""
-        return self._judge(_perceptron(observations, self.actor), chosen, entropy=False)[0]
-
-    def judge(self, observations: Tensor, chosen: Tensor, *, entropy: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Return log π(a|s), V(s) and the mean entropy of π (zero where it was not asked for)."""
-        log_probability, mean_entropy = self._judge(_perceptron(observations, self.actor), chosen, entropy=entropy)
-        return log_probability, _perceptron(observations, self.critic)[:, 0], mean_entropy
-
-    def _judge(self, outputs: Tensor, chosen: Tensor, *, entropy: bool) -> tuple[Tensor, Tensor]:
-        if isinstance(self.actions, BoxActions):
-            return self._judge_gaussian(outputs, chosen)
-        log_probability = mean_entropy = torch.zeros((), device=outputs.device)
-        for column, logits in enumerate(torch.split(outputs, self.actions.choices, dim=1)):
-            log_p = logits.log_softmax(dim=1)
-            log_probability = log_probability + log_p.gather(1, chosen[:, column : column + 1])[:, 0]
-            if entropy:
-                mean_entropy = mean_entropy - (log_p.exp() * log_p).sum(dim=1).mean()
-        return log_probability, mean_entropy
-
-    def _judge_gaussian(self, means: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        assert self.log_std is not None
-        scaled = (chosen - means) * torch.exp(-self.log_std)
-        log_probability = (-0.5 * scaled.square() - self.log_std - 0.5 * _LOG_2PI).sum(dim=1)
-        return log_probability, (self.log_std + 0.5 + 0.5 * _LOG_2PI).sum()
-
-    def acting(self) -> "ActingPolicy":
-        """Return the actor for NumPy; on a CPU it shares memory and so never grows stale."""
-        layers = [(_shared(weight).T, _shared(bias)) for weight, bias in self.actor]
-        return ActingPolicy(self.actions, layers, None if self.log_std is None else _shared(self.log_std))
-
-    def _layers(self, network: str) -> list[Layer]:
-        count = sum(1 for name in self.names if name.startswith(f"{network}.")) // 2
-        return [(self.tensors[f"{network}.{i}.weight"], self.tensors[f"{network}.{i}.bias"]) for i in range(count)]
-
-
-class ActingPolicy:
-    """The actor alone, in NumPy: for a handful of rows it is several times quicker than torch."""
-
-    def __init__(
-        self, actions: Actions, layers: list[tuple[NDArray[Any], NDArray[Any]]], log_std: Floats | None
-    ) -> None:
-        self._actions = actions
-        self._hidden = layers[:-1]
-        self._weight, self._bias = layers[-1]
-        self._log_std = log_std
+        for layers, last_gain in ((self.actor, 0.01), (self.critic, 1.0)):
+            for index, (weight, _) in enumerate(layers):
+                gain = last_gain if index == len(layers) - 1 else np.sqrt(2)
+                weight[:] = gain * _orthogonal(weight.shape, rng)
 
     def choose(self, observations: Floats, noise: Floats | None) -> NDArray[Any]:
         """Return one action a row: sampled with ``noise``, greedy without."""
-        rows = observations
-        for weight, bias in self._hidden:
-            rows = rows @ weight
-            rows += bias
-            np.tanh(rows, out=rows)
-        outputs = rows @ self._weight
-        outputs += self._bias
-        if noise is not None and self._log_std is not None:
-            noise = noise * np.exp(self._log_std)
-        return self._actions.choose(outputs, noise)
+        outputs = forward(observations, self.actor)
+        if noise is not None and self.log_std is not None:
+            noise = noise * np.exp(self.log_std)
+        return self.actions.choose(outputs, noise)
 
 
-def _perceptron(rows: Tensor, layers: list[Layer]) -> Tensor:
+def forward(rows: Floats, layers: Sequence[Layer], keep: list[Floats] | None = None) -> Floats:
+    """Return what a perceptron makes of rows; ``keep`` collects the input of each layer."""
     for weight, bias in layers[:-1]:
-        rows = torch.tanh(linear(rows, weight, bias))
+        if keep is not None:
+            keep.append(rows)
+        rows = rows @ weight.T
+        rows += bias
+        np.tanh(rows, out=rows)
+    if keep is not None:
+        keep.append(rows)
     weight, bias = layers[-1]
-    return linear(rows, weight, bias)
+    outputs = rows @ weight.T
+    outputs += bias
+    return outputs
+
+
+def layers_of(network: str, arrays: Mapping[str, Floats]) -> list[Layer]:
+    """Return the layers of one network among named arrays."""
+    count = sum(1 for name in arrays if name.startswith(f"{network}.")) // 2
+    return [(arrays[f"{network}.{i}.weight"], arrays[f"{network}.{i}.bias"]) for i in range(count)]
+
+
+def _orthogonal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+    rows, columns = shape
+    drawn = rng.standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(drawn)
+    # Without the signs of r's diagonal the matrix would not be uniform over the orthogonal ones.
+    q = q * np.sign(np.diag(r))
+    return q if rows >= columns else q.T
 
 
 def _named_shapes(observation_size: int, actions: Actions, hidden: Sequence[int]) -> dict[str, tuple[int, ...]]:
@@ -135,7 +91,3 @@ def _named_shapes(observation_size: int, actions: Actions, hidden: Sequence[int]
     if isinstance(actions, BoxActions):
         shapes["log_std"] = (actions.outputs,)
     return shapes
-
-
-def _shared(tensor: Tensor) -> NDArray[Any]:
-    return tensor.detach().cpu().numpy()

@@ -12,18 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from worker_core.training.rl.descent import Batch, Descent, Figures
 from worker_core.training.rl.moments import RewardScale, RunningMoments
-from worker_core.training.rl.policy import ActorCritic
+from worker_core.training.rl.policy import Policy
 from worker_core.training.rl.simulators import CutOff, Simulators
 from worker_core.training.rl.spaces import Floats
 from worker_core.wire.spec import Ppo
-
-ADAM_EPSILON = 1e-5
-_ROWS_AT_ONCE = 32_768
 
 Stats = dict[str, float]
 
@@ -47,15 +43,17 @@ class Rollout:
 
 
 class PpoLearner:
-    """The learning half: holds the policy, its optimiser and the running statistics."""
+    """The learning half: holds the policy, what descends its loss, and the running statistics."""
 
-    def __init__(self, policy: ActorCritic, settings: Ppo, observation_size: int, simulators: int) -> None:
+    def __init__(self, policy: Policy, descent: Descent, settings: Ppo, simulators: int) -> None:
         self.policy = policy
+        self.descent = descent
         self.settings = settings
-        self.observed = RunningMoments(observation_size) if settings.normalize_observation else None
+        size = policy.actor[0][0].shape[1]
+        self.observed = RunningMoments(size) if settings.normalize_observation else None
         self.reward_scale = RewardScale(simulators, settings.gamma) if settings.normalize_reward else None
-        self.optimiser = torch.optim.Adam([policy.flat], lr=settings.learning_rate, eps=ADAM_EPSILON, fused=True)
-        self.updates = 0
+        self.passes = 0
+        """Passes over a rollout so far; SB3 calls them n_updates."""
 
     # 1. Collect: run π_old for T steps in every simulator.
 
@@ -63,7 +61,7 @@ class PpoLearner:
         self, simulators: Simulators, steps: int, rng: np.random.Generator, tick: Callable[[int], None]
     ) -> Rollout:
         """Return a rollout of ``steps`` steps; ``tick`` hears of each of them."""
-        acting, actions = self.policy.acting(), self.policy.actions
+        actions = self.policy.actions
         noise = actions.noise(rng, steps, simulators.count)
         seen = np.empty((steps, *simulators.current.shape), np.float32)
         chosen = np.empty((steps, simulators.count, actions.columns), np.float32 if actions.continuous else np.int64)
@@ -71,89 +69,55 @@ class PpoLearner:
         ends = np.zeros_like(rewards)
         for t in range(steps):
             seen[t] = simulators.current
-            chosen[t] = acting.choose(self.normalised(simulators.current), noise[t])
+            chosen[t] = self.policy.choose(self.normalised(simulators.current), noise[t])
             simulators.step(t, chosen[t], rewards[t], ends[t])
             tick(t)
         _refuse_non_finite(seen, rewards)
-        rollout = Rollout(seen, chosen, rewards, ends, simulators.take_cut_offs(), simulators.current)
-        return self._scaled(rollout)
+        return self._scaled(Rollout(seen, chosen, rewards, ends, simulators.take_cut_offs(), simulators.current))
 
     # 2. Judge and estimate: V(s), log π_old(a|s), and the advantage of each action (GAE, arXiv:1506.02438).
 
-    def values(self, observations: Floats) -> Floats:
-        """Return V(s) of rows the policy saw."""
-        with torch.no_grad():
-            parts = [self.policy.values(rows) for rows in torch.split(self._tensor(observations), _ROWS_AT_ONCE)]
-            return torch.cat(parts).cpu().numpy()
+    def judge(self, rollout: Rollout) -> tuple[Batch, Floats]:
+        """Return the rows to learn from, and V(s) of each."""
+        observations, chosen = _rows(rollout.observations), _rows(rollout.chosen)
+        values = self.descent.values(observations)
+        advantages = self._advantages(rollout, values.reshape(rollout.rewards.shape)).ravel()
+        old = self.descent.log_probability(observations, chosen)
+        return Batch(observations, chosen, old, advantages, advantages + values), values
 
-    def advantages(self, rollout: Rollout, values: Floats) -> Floats:
+    def _advantages(self, rollout: Rollout, values: Floats) -> Floats:
         """Return Â_t. An episode that was only cut off goes on in the critic's eyes; one that terminated does not."""
         gamma = self.settings.gamma
         rewards = rollout.rewards.copy()
         if rollout.cut_offs:
-            beyond = self.values(np.stack([cut.observation for cut in rollout.cut_offs]))
+            beyond = self.descent.values(np.stack([cut.observation for cut in rollout.cut_offs]))
             for cut, value in zip(rollout.cut_offs, beyond, strict=True):
                 rewards[cut.step, cut.simulator] += gamma * value
-        return gae(rewards, values, rollout.ends, self.values(rollout.last), gamma, self.settings.gae_lambda)
+        return gae(rewards, values, rollout.ends, self.descent.values(rollout.last), gamma, self.settings.gae_lambda)
 
     # 3. Improve: K passes over the rollout in minibatches.
 
     def learn(self, rollout: Rollout, learning_rate: float, rng: np.random.Generator) -> Stats:
         """Improve the policy with one rollout and return the figures of this update."""
-        self.optimiser.param_groups[0]["lr"] = learning_rate
-        values = self.values(_rows(rollout.observations)).reshape(rollout.rewards.shape)
-        advantages = self.advantages(rollout, values)
-        returns = advantages + values
-        observations, chosen = self._tensor(_rows(rollout.observations)), self._tensor(_rows(rollout.chosen))
-        with torch.no_grad():
-            pairs = zip(torch.split(observations, _ROWS_AT_ONCE), torch.split(chosen, _ROWS_AT_ONCE), strict=True)
-            old = torch.cat([self.policy.log_probability(rows, taken) for rows, taken in pairs])
-        batch = (observations, chosen, old, self._tensor(advantages.ravel()), self._tensor(returns.ravel()))
-        figures: list[Tensor] = []
-        for epoch in range(self.settings.n_epochs):
-            last = epoch == self.settings.n_epochs - 1
-            for minibatch in self._minibatches(batch, rng):
-                told = self._descend(*minibatch, told=last)
+        rows, values = self.judge(rollout)
+        figures: list[Figures] = []
+        for number in range(self.settings.n_epochs):
+            last = number == self.settings.n_epochs - 1
+            for minibatch in self._minibatches(rows, rng):
+                told = self.descent.step(minibatch, learning_rate, told=last)
                 if told is not None:
                     figures.append(told)
-        self.updates += self.settings.n_epochs
-        return self._stats(figures, learning_rate, values, returns)
+        self.descent.finish()
+        self.passes += self.settings.n_epochs
+        return self._stats(figures, learning_rate, values, rows.returns)
 
-    def _minibatches(self, batch: tuple[Tensor, ...], rng: np.random.Generator) -> Iterator[tuple[Tensor, ...]]:
-        size = self.settings.minibatch_size
-        order = self._tensor(rng.permutation(len(batch[0])))
-        shuffled = [column[order] for column in batch]
-        shuffled[3] = _normalised_in_groups(shuffled[3], size)
-        return zip(*(torch.split(column, size) for column in shuffled), strict=True)
-
-    def _descend(
-        self, observations: Tensor, chosen: Tensor, old: Tensor, advantages: Tensor, returns: Tensor, *, told: bool
-    ) -> Tensor | None:
-        """Take one step of Adam down the clipped objective; ``told`` asks for the figures of this minibatch."""
-        settings = self.settings
-        log_probability, values, entropy = self.policy.judge(
-            observations, chosen, entropy=told or settings.ent_coef > 0
-        )
-        log_ratio = log_probability - old
-        ratio = log_ratio.exp()
-        clipped = ratio.clamp(1 - settings.clip_range, 1 + settings.clip_range)
-        policy_loss = -torch.minimum(ratio * advantages, clipped * advantages).mean()
-        value_loss = (returns - values).square().mean()
-        loss = policy_loss + settings.vf_coef * value_loss
-        if settings.ent_coef > 0:
-            loss = loss - settings.ent_coef * entropy
-        gradient = self.policy.gradient
-        gradient.zero_()
-        torch.autograd.backward(loss)
-        norm = gradient.square().sum().sqrt()
-        gradient.mul_(torch.clamp(settings.max_grad_norm / (norm + 1e-6), max=1.0))
-        self.optimiser.step()  # pyright: ignore[reportUnknownMemberType]
-        if not told:
-            return None
-        with torch.no_grad():
-            kl = (ratio - 1 - log_ratio).mean()
-            clip_fraction = ((ratio - 1).abs() > settings.clip_range).float().mean()
-            return torch.stack((loss, policy_loss, value_loss, -entropy, kl, clip_fraction))
+    def _minibatches(self, rows: Batch, rng: np.random.Generator) -> Iterator[Batch]:
+        """Return the rows in a new order, cut into minibatches within each of which advantages are normalised."""
+        size, count = self.settings.minibatch_size, len(rows.old)
+        order = rng.permutation(count)
+        shuffled = Batch(*(column[order] for column in rows))
+        loaded = self.descent.load(shuffled._replace(advantages=normalised_in_groups(shuffled.advantages, size)))
+        return (Batch(*(column[start : start + size] for column in loaded)) for start in range(0, count, size))
 
     def normalised(self, observations: Floats) -> Floats:
         """Return observations as the policy sees them; the statistics stand still within a rollout."""
@@ -181,24 +145,20 @@ class PpoLearner:
         observed.take_in(_rows(rollout.observations))
         return scaled
 
-    def _stats(self, figures: list[Tensor], learning_rate: float, values: Floats, returns: Floats) -> Stats:
-        means: list[float] = torch.stack(figures).mean(dim=0).tolist()  # pyright: ignore[reportUnknownMemberType]
-        loss, policy_loss, value_loss, entropy_loss, kl, clip_fraction = means
+    def _stats(self, figures: list[Figures], learning_rate: float, values: Floats, returns: Floats) -> Stats:
+        means = Figures(*np.mean(figures, axis=0).tolist())
         spread = float(returns.var())
         return {
-            "train/loss": loss,
-            "train/policy_gradient_loss": policy_loss,
-            "train/value_loss": value_loss,
-            "train/entropy_loss": entropy_loss,
-            "train/approx_kl": kl,
-            "train/clip_fraction": clip_fraction,
+            "train/loss": means.loss,
+            "train/policy_gradient_loss": means.policy_loss,
+            "train/value_loss": means.value_loss,
+            "train/entropy_loss": -means.entropy,
+            "train/approx_kl": means.approx_kl,
+            "train/clip_fraction": means.clip_fraction,
             "train/explained_variance": float("nan") if spread == 0 else 1 - float((returns - values).var()) / spread,
             "train/learning_rate": learning_rate,
-            "train/n_updates": float(self.updates),
+            "train/n_updates": float(self.passes),
         }
-
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.policy.flat.device)  # pyright: ignore[reportUnknownMemberType]
 
 
 def gae(rewards: Floats, values: Floats, ends: Floats, last_values: Floats, gamma: float, gae_lambda: float) -> Floats:
@@ -215,15 +175,17 @@ def gae(rewards: Floats, values: Floats, ends: Floats, last_values: Floats, gamm
     return advantages
 
 
-def _normalised_in_groups(advantages: Tensor, size: int) -> Tensor:
+def normalised_in_groups(advantages: Floats, size: int) -> Floats:
     """Return advantages with mean 0 and spread 1 within each minibatch; a minibatch of one stays as it is."""
     whole = len(advantages) // size * size
-    parts: list[Tensor] = []
-    for groups in (advantages[:whole].view(-1, size), advantages[whole:].view(1, -1)):
-        if groups.numel() and groups.shape[1] > 1:
-            groups = (groups - groups.mean(dim=1, keepdim=True)) / (groups.std(dim=1, keepdim=True) + 1e-8)
-        parts.append(groups.view(-1))
-    return torch.cat(parts)
+    parts: list[Floats] = []
+    for groups in (advantages[:whole].reshape(-1, size), advantages[whole:].reshape(1, -1)):
+        if groups.size and groups.shape[1] > 1:
+            spread = groups.std(axis=1, ddof=1, keepdims=True) + np.float32(1e-8)
+            parts.append(((groups - groups.mean(axis=1, keepdims=True)) / spread).ravel())
+        else:
+            parts.append(groups.ravel())
+    return np.concatenate(parts)
 
 
 def _rows(array: NDArray[Any]) -> NDArray[Any]:

@@ -6,10 +6,8 @@ import platform
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from worker_core.training.files import write_whole
@@ -27,9 +25,8 @@ _PACKAGES = ("torch", "numpy", "gymnasium", "safetensors")
 
 def policy_weights(learner: PpoLearner) -> bytes:
     """Return the actor's weights as a safetensors file."""
-    own = {name: tensor for name, tensor in learner.policy.tensors.items() if not name.startswith("critic.")}
-    arrays: dict[str, NDArray[Any]] = {name: tensor.detach().cpu().numpy() for name, tensor in own.items()}
-    return save(arrays, {"schema": "stoker.policy/1"})
+    own = {name: array for name, array in learner.policy.arrays.items() if not name.startswith("critic.")}
+    return save(own, {"schema": "stoker.policy/1"})
 
 
 def policy_description(

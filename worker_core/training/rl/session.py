@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import torch
+import numpy as np
 
 from worker_core.training.checkpoints import Arrays, CheckpointStore, State, load_checkpoint
 from worker_core.training.failures import JobFailure, LeaveNow
@@ -15,9 +15,9 @@ from worker_core.training.reporter import Reporter
 from worker_core.training.rl import results, snapshot
 from worker_core.training.rl.benchmark import BenchmarkResult, Player
 from worker_core.training.rl.checker import UnfitSimulator, check_simulator
-from worker_core.training.rl.device import choose_device, choose_threads, device_name
+from worker_core.training.rl.device import choose_descent
 from worker_core.training.rl.entries import find_simulator
-from worker_core.training.rl.policy import ActorCritic
+from worker_core.training.rl.policy import Policy
 from worker_core.training.rl.ppo import PpoLearner, Stats
 from worker_core.training.rl.simulators import Simulators
 from worker_core.training.rl.spaces import Observations, read_actions
@@ -49,17 +49,17 @@ class RlSession:
     def __init__(self, folder: JobFolder, plan: Plan, spec_sha256: str, reporter: Reporter, usage: UsageMeter) -> None:
         self._folder, self._plan, self._reporter, self._usage = folder, plan, reporter, usage
         self._spec_sha256 = spec_sha256
-        self._rng = snapshot.seed_generators(plan.seed)
+        self._rng = snapshot.own_generator(plan.seed)
         self._make = find_simulator(plan.entry, plan.init, plan.max_episode_steps, folder.code)
         self._warnings = self._check()
+        snapshot.seed_generators(plan.seed)
         probe = self._make()
         self._observations, self._actions = Observations(probe.observation_space), read_actions(probe.action_space)
         probe.close()
-        self._device = choose_device(plan)
-        torch.set_num_threads(choose_threads(plan, self._observations.size))
-        policy = ActorCritic(self._observations.size, self._actions, plan.skill.ppo.hidden, self._device)
-        policy.initialise(torch.Generator().manual_seed(plan.seed))
-        self._learner = PpoLearner(policy, plan.skill.ppo, self._observations.size, plan.simulators)
+        policy = Policy(self._observations.size, self._actions, plan.skill.ppo.hidden)
+        policy.initialise(self._rng)
+        descent, self._device = choose_descent(plan, policy)
+        self._learner = PpoLearner(policy, descent, plan.skill.ppo, plan.simulators)
         self._simulators = Simulators(self._make, plan.simulators, self._observations, self._actions)
         self._store = CheckpointStore(folder.checkpoints, spec_sha256, plan.checkpoint_keep)
         self._counters = _Counters()
@@ -133,8 +133,8 @@ class RlSession:
                 raise LeaveNow
             self._reporter.tick(decisions, share)
 
-        acting = self._learner.policy.acting()
-        player = Player(self._make, self._observations, self._actions, acting, self._learner.normalised)
+        learner = self._learner
+        player = Player(self._make, self._observations, learner.policy, learner.normalised)
         return player.play(plan.benchmark.seeds, greedy=plan.benchmark.policy == "greedy", tick=tick)
 
     def _benchmark_name(self, which: str) -> str:
@@ -212,7 +212,7 @@ class RlSession:
         return (self._plan.decisions - done) * elapsed / done_here + benchmark
 
     def _refuse_divergence(self, stats: Stats) -> None:
-        if not bool(torch.isfinite(self._learner.policy.flat).all()):
+        if not np.isfinite(self._learner.policy.flat).all():
             raise JobFailure(
                 "exception",
                 f"training diverged: at decision {self._decisions:,} the policy's weights are no longer finite numbers "
@@ -266,9 +266,7 @@ class RlSession:
         described = results.policy_description(
             plan, self._spec_sha256, self._learner, self._observations, self._actions
         )
-        card = results.model_card(
-            plan, self._spec_sha256, self._folder.code, device_name(self._device), metrics, lineage
-        )
+        card = results.model_card(plan, self._spec_sha256, self._folder.code, self._device, metrics, lineage)
         self._announce("policy.safetensors", results.policy_weights(self._learner))
         self._announce("policy.json", described)
         self._announce("model_card.json", card)

@@ -80,7 +80,11 @@ class DiscreteActions:
         noisy = outputs if noise is None else outputs + noise
         if self._single:
             return noisy.argmax(axis=1)[:, None]
-        return np.stack([part.argmax(axis=1) for part in np.split(noisy, self._edges, axis=1)], axis=1)
+        return np.stack([part.argmax(axis=1) for part in self.groups(noisy)], axis=1)
+
+    def groups(self, outputs: Floats) -> list[Floats]:
+        """Return the logits of each choice."""
+        return [outputs] if self._single else np.split(outputs, self._edges, axis=1)
 
     def for_step(self, chosen: NDArray[Any]) -> list[Any]:
         """Return what each simulator's ``step`` takes."""
@@ -142,6 +146,8 @@ def read_actions(space: gymnasium.Space[Any]) -> Actions:
     """Return how to act in ``space``; raises :class:`UnsupportedSpace`."""
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
         return DiscreteActions(space)
-    if isinstance(space, spaces.Box) and np.dtype(cast(Any, space.dtype)).kind == "f":
-        return BoxActions(cast("spaces.Box[Any]", space))
+    if isinstance(space, spaces.Box):
+        box = cast("spaces.Box[Any]", space)
+        if np.dtype(box.dtype).kind == "f":
+            return BoxActions(box)
     raise UnsupportedSpace(f"the action space is {space}; it must be Discrete, MultiDiscrete or a Box of float numbers")
