@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -97,7 +97,7 @@ def build_app(services: Services) -> Starlette:
 
 
 @asynccontextmanager
-async def running(services: Services) -> AsyncIterator[None]:
+async def running(services: Services) -> AsyncGenerator[None]:
     """Run what goes on beside requests; afterwards everything is written down and the database closed."""
     await services.presence.load()
     await services.people.prepare()

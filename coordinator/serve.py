@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -116,7 +116,7 @@ class Server(uvicorn.Server):
         self._on_up = on_up
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None]:
         """Leave the signal handlers as they are."""
         yield
 
@@ -166,7 +166,7 @@ async def _serve(services: Services, listener: socket.socket) -> int:
 
 
 @contextlib.contextmanager
-def _signals(end: Callable[[int], None]) -> Iterator[None]:
+def _signals(end: Callable[[int], None]) -> Generator[None]:
     loop = asyncio.get_running_loop()
     numbers = [signal.SIGINT, signal.SIGTERM]
     if sys.platform == "win32":

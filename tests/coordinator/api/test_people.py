@@ -1,0 +1,146 @@
+"""People over HTTP: log-in, cookies, CSRF, step-up, tokens, and secrets that are nowhere in clear."""
+
+import httpx
+import pytest
+
+from worker_core.wire.client import TokenView
+from worker_core.wire.codec import decode
+from worker_core.wire.problems import Problem
+
+PASSWORD = "correct horse battery"
+
+
+def refusal(response) -> Problem:
+    return decode(response.content, Problem)
+
+
+@pytest.fixture
+def browser(coordinator):
+    """A browser in which Ada is logged in, with the CSRF token its pages carry."""
+    account = coordinator.do(coordinator.services.people.authenticate("ada@example.org", PASSWORD, "10.0.0.1"))
+    cookie = coordinator.do(coordinator.services.logins.start(account))
+    person = coordinator.do(coordinator.services.logins.person(cookie))
+    port = coordinator.url.rsplit(":", 1)[1]
+    with httpx.Client(base_url=coordinator.url, trust_env=False, cookies={f"stoker-{port}": cookie}) as client:
+        client.headers["X-CSRF-Token"] = person.csrf
+        yield client
+
+
+def log_in(coordinator, email: str, password: str, **headers: str) -> httpx.Response:
+    body = {"email": email, "password": password}
+    return httpx.post(f"{coordinator.url}/v1/console/login", json=body, headers=headers, trust_env=False)
+
+
+def test_a_password_gives_a_token_that_does_not_approve(coordinator):
+    view = decode(log_in(coordinator, " Ada@Example.org ", PASSWORD).content, TokenView)
+    assert view.scopes == ("jobs", "workers")
+    bearer = {"Authorization": f"Bearer {view.token}"}
+    assert httpx.get(f"{coordinator.url}/v1/workers", headers=bearer, trust_env=False).status_code == 200
+    lookup = httpx.post(
+        f"{coordinator.url}/v1/console/pairings/lookup", json={"user_code": "x"}, headers=bearer, trust_env=False
+    )
+    assert refusal(lookup).code == "forbidden"
+
+
+def test_a_wrong_password_and_an_unknown_email_are_answered_alike(coordinator):
+    wrong = refusal(log_in(coordinator, "ada@example.org", "wrong password"))
+    unknown = refusal(log_in(coordinator, "nobody@example.org", "wrong password"))
+    assert wrong == unknown
+    assert wrong.code == "bad-credentials"
+
+
+def test_too_many_tries_have_to_wait(start_coordinator):
+    live = start_coordinator(logins_per_email=3)
+    for _ in range(3):
+        assert refusal(log_in(live, "ada@example.org", "wrong password")).code == "bad-credentials"
+    assert refusal(log_in(live, "ada@example.org", PASSWORD)).code == "rate-limited"
+    live.forward(901)
+    assert log_in(live, "ada@example.org", PASSWORD).status_code == 200
+
+
+def test_a_page_of_another_site_cannot_log_in(coordinator):
+    assert refusal(log_in(coordinator, "ada@example.org", PASSWORD, Origin="https://evil.example")).code == "forbidden"
+
+
+def test_a_cookie_reads_and_with_the_token_of_its_pages_writes(coordinator, ada, browser):
+    worker = coordinator.worker(ada)
+    assert browser.get("/v1/workers").status_code == 200
+    path = f"/v1/workers/{worker.worker_id}/drain"
+    assert browser.post(path, headers={"Origin": coordinator.url}).status_code == 200
+    assert browser.post(path, headers={"Origin": coordinator.url.replace("127.0.0.1", "localhost")}).status_code == 200
+    assert refusal(browser.post(path, headers={"Origin": "https://evil.example"})).code == "forbidden"
+    assert refusal(browser.post(path, headers={"Sec-Fetch-Site": "cross-site"})).code == "forbidden"
+    for forged in ("", "guess"):
+        assert refusal(browser.post(path, headers={"X-CSRF-Token": forged})).code == "forbidden"
+
+
+def test_a_password_entered_long_ago_must_be_entered_again(start_coordinator):
+    live = start_coordinator()
+    ada = live.person("ada@example.org")
+    worker = live.worker(ada)
+    account = live.do(live.services.people.authenticate("ada@example.org", PASSWORD, "10.0.0.1"))
+    cookie = live.do(live.services.logins.start(account))
+    csrf = live.do(live.services.logins.person(cookie)).csrf
+    cookies = {f"stoker-{live.url.rsplit(':', 1)[1]}": cookie}
+    headers = {"X-CSRF-Token": csrf}
+    with httpx.Client(base_url=live.url, trust_env=False, cookies=cookies, headers=headers) as browser:
+        path = f"/v1/workers/{worker.worker_id}/renew"
+        assert browser.post(path).status_code == 200
+        live.forward(301)
+        assert refusal(browser.post(path)).code == "step-up-required"
+        assert refusal(browser.post("/v1/console/step-up", json={"password": "wrong one"})).code == "bad-credentials"
+        assert browser.post("/v1/console/step-up", json={"password": PASSWORD}).status_code == 204
+        assert browser.post(path).status_code == 200
+        live.forward(15 * 86400)
+        assert refusal(browser.get("/v1/workers")).code == "not-signed-in"
+
+
+def test_a_log_out_ends_the_cookie(browser):
+    response = browser.post("/v1/console/logout")
+    assert response.status_code == 204
+    assert "Max-Age=0" in response.headers["set-cookie"]
+    assert refusal(browser.get("/v1/workers")).code == "not-signed-in"
+
+
+def test_nobody_and_unknown_tokens_are_told_to_sign_in(coordinator):
+    for headers in ({}, {"Authorization": "Bearer guess"}, {"Cookie": "stoker-1=x"}):
+        response = httpx.get(f"{coordinator.url}/v1/workers", headers=headers, trust_env=False)
+        assert refusal(response).code == "not-signed-in"
+
+
+def test_no_secret_stands_in_the_data_folder_in_clear(start_coordinator):
+    live = start_coordinator("searched")
+    ada = live.person("ada@example.org")
+    station = live.workstation()
+    started = station.start_pairing(ada.email)
+    worker = live.worker(ada)
+    token = decode(log_in(live, "ada@example.org", PASSWORD).content, TokenView).token
+    account = live.do(live.services.people.authenticate("ada@example.org", PASSWORD, "10.0.0.1"))
+    cookie = live.do(live.services.logins.start(account))
+    secrets = [PASSWORD, started.device_code, started.user_code, worker.token, token, cookie]
+    secrets += [ada.http.headers["authorization"].split()[1], started.user_code.replace("-", "")]
+    live.close()
+    stored = b"".join(path.read_bytes() for path in live.data.rglob("*") if path.is_file())
+    assert b"ada@example.org" in stored
+    assert [secret for secret in secrets if secret.encode() in stored] == []
+
+
+def test_the_host_alone_makes_accounts_and_full_tokens(coordinator):
+    path = f"{coordinator.url}/v1/admin/accounts"
+    body = {"email": "new@example.org", "password": PASSWORD}
+    for headers in ({}, {"Authorization": "Bearer guess"}):
+        assert httpx.post(path, json=body, headers=headers, trust_env=False).status_code == 404
+    key = {"Authorization": f"Bearer {coordinator.services.admin_key}"}
+    assert httpx.post(path, json=body, headers=key, trust_env=False).status_code == 201
+    again = httpx.post(path, json=body, headers=key, trust_env=False)
+    assert "has an account already" in refusal(again).detail
+
+
+@pytest.mark.parametrize(
+    ("email", "password", "word"), [("no-at", PASSWORD, "e-mail"), ("a@b.example", "short", "8 to 1024")]
+)
+def test_an_account_that_cannot_be_is_refused_in_words(coordinator, email, password, word):
+    key = {"Authorization": f"Bearer {coordinator.services.admin_key}"}
+    body = {"email": email, "password": password}
+    response = httpx.post(f"{coordinator.url}/v1/admin/accounts", json=body, headers=key, trust_env=False)
+    assert word in refusal(response).detail
