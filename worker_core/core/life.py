@@ -31,6 +31,8 @@ Phase = Literal[
     "revoked",
 ]
 
+_IDLE: dict[Mode, Phase] = {"run": "ready", "drain": "drained", "stop": "paused"}
+
 
 @dataclass(frozen=True)
 class Life:
@@ -67,7 +69,7 @@ class Life:
             return "expired"
         if self.slot == "running":
             return "busy" if self.mode == "run" else "draining"
-        return {"run": "ready", "drain": "drained", "stop": "paused"}[self.mode]
+        return _IDLE[self.mode]
 
 
 # --- what happens ---

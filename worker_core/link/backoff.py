@@ -32,8 +32,13 @@ class Backoff:
         self.failures += 1
         asked = _asked_wait(fault)
         if asked is not None:
-            return asked + self._random.uniform(0, asked / 4)
+            return spread(asked, self._random)
         return self._random.uniform(1, max(1.0, min(self.cap_s, 2.0 ** min(self.failures, 32))))
+
+
+def spread(asked_s: float, source: random.Random | None = None) -> float:
+    """Return a wait of at least ``asked_s`` that does not bring all workers back in one moment."""
+    return asked_s + (source or random.Random()).uniform(0, asked_s / 4)
 
 
 def may_help(fault: Exception) -> bool:

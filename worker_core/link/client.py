@@ -3,11 +3,12 @@
 import base64
 import gzip
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from worker_core.link.exchange import Exchanger, retry_after
 from worker_core.link.faults import TransportFault
+from worker_core.link.http import Writer
 from worker_core.wire.codec import encode
 from worker_core.wire.pairing import PairingApproved, PairingPoll, PairingRequest, PairingStarted
 from worker_core.wire.session import (
@@ -151,7 +152,7 @@ class CoordinatorClient:
             have = file.tell()
             headers = {"Range": f"bytes={have}-"} if have else {}
 
-            def write_to(status: int, headers: Mapping[str, str]) -> Callable[[bytes], object]:
+            def write_to(status: int, headers: Mapping[str, str]) -> Writer:
                 if status == 200:  # the whole file comes, whatever was asked
                     file.truncate(0)
                 return file.write

@@ -187,10 +187,11 @@ class Delivery:
 
     async def _patience(self, parcel: _Parcel) -> float | None:
         """A job given back waits only so long for its checkpoint's upload; a cancelled one not at all."""
-        if await self._journal.release(parcel.attempt_id) is not None:
-            return self._params().checkpoint_upload_wait_s
         completion = await self._journal.completion(parcel.attempt_id)
-        return 0.0 if completion is not None and completion.outcome == "canceled" else None
+        if completion is not None and completion.outcome == "canceled":
+            return 0.0
+        released = await self._journal.release(parcel.attempt_id) is not None
+        return self._params().checkpoint_upload_wait_s if released else None
 
     async def _deliver_events(self, parcel: _Parcel) -> None:
         while True:
@@ -280,13 +281,13 @@ class Delivery:
 
     async def _say_end(self, parcel: _Parcel) -> None:
         release = await self._journal.release(parcel.attempt_id)
-        if release is not None:
+        completion = await self._journal.completion(parcel.attempt_id)
+        if release is not None and completion is None:
             await self._client.release(parcel.attempt_id, await self._with_checkpoint(parcel, release))
             return
-        completion = await self._journal.completion(parcel.attempt_id)
-        if completion is None or completion.outcome != "canceled":
-            completion = await self._make_completion(parcel)
-            await self._journal.put_completion(completion, parcel.attempt_id)
+        canceled = completion is not None and completion.outcome == "canceled"
+        completion = await self._make_completion(parcel, canceled)
+        await self._journal.put_completion(parcel.attempt_id, completion)
         await self._client.complete(parcel.attempt_id, completion)
 
     async def _with_checkpoint(self, parcel: _Parcel, release: Release) -> Release:
@@ -298,14 +299,14 @@ class Delivery:
         newest = max(arrived, key=lambda row: row.step or 0)
         return msgspec.structs.replace(release, checkpoint=newest.sha256, step=newest.step)
 
-    async def _make_completion(self, parcel: _Parcel) -> Completion:
+    async def _make_completion(self, parcel: _Parcel, canceled: bool) -> Completion:
         row = await self._journal.attempt(parcel.attempt_id)
         if row is None or row.end is None:
             raise LookupError(f"{parcel.attempt_id} has no end in the journal")
         files = await self._journal.uploads(parcel.attempt_id, unfinished=False)
         return Completion(
             epoch=row.epoch,
-            outcome=row.end.outcome or "failed",
+            outcome="canceled" if canceled else row.end.outcome or "failed",
             final_seq=self._journal.next_seq(parcel.attempt_id),
             exit=row.end.exit,
             artifacts=tuple(file.sha256 for file in files if file.state == "done"),

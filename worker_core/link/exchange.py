@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from worker_core.link.address import Address
 from worker_core.link.faults import LinkFault, TransportFault
-from worker_core.link.http import Limits, Plane, RawAnswer, Sink, make_trust
+from worker_core.link.http import Limits, Plane, RawAnswer, Sink, Writer, make_trust
 from worker_core.link.identity import WorkerKey
 from worker_core.link.proof import ProofMaker
 from worker_core.link.signatures import NotSignedForUs, PinnedCoordinator
@@ -219,7 +219,7 @@ def retry_after(answer: RawAnswer) -> float | None:
 def _only_ours(sink: Sink) -> Sink:
     """Keep a stranger's page out of the file that ``sink`` writes."""
 
-    def choose(status: int, headers: Mapping[str, str]) -> Callable[[bytes], None] | None:
+    def choose(status: int, headers: Mapping[str, str]) -> Writer | None:
         kind = headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if status not in (200, 206) or kind != _BYTES or GENERATION_HEADER not in headers:
             return None

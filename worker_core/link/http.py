@@ -20,7 +20,7 @@ MAX_ANSWER_BYTES = 16 << 20
 _FAULTS_BEFORE_FRESH_POOL = 3
 _KEEPALIVE_S = 30.0
 
-Writer = Callable[[bytes], None]
+Writer = Callable[[bytes], object]
 Sink = Callable[[int, Mapping[str, str]], Writer | None]
 """Given status and headers of an answer, says where its body goes; None keeps it in memory."""
 

@@ -79,7 +79,7 @@ class Connection:
         await save_record(self._journal, record)
         ids = {
             "instance_id": self.instance_id,
-            "session_seq": record.session_seq,
+            "session_seq": record.session_seq + 1,
             "prev_instance_ids": record.previous(self.instance_id),
         }
         started = await self._client.start_session(msgspec.structs.replace(request, **ids))

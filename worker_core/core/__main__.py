@@ -1,0 +1,185 @@
+"""`stoker run`: the core in the foreground, one per home."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from worker_core.control.messages import MetricEvent
+from worker_core.control.server import ControlServer
+from worker_core.core.embedded import EmbeddedCoordinator
+from worker_core.core.logs import close_logs, open_logs
+from worker_core.core.operations import CoreOperations
+from worker_core.core.rounds import Rounds
+from worker_core.core.settings import BadSettings, Settings, read_settings, write_settings
+from worker_core.core.version import VERSION
+from worker_core.core.worker import Worker
+from worker_core.journal.journal import Journal
+from worker_core.journal.records import JournalError
+from worker_core.machine.atomic_files import private_folder
+from worker_core.machine.host import boot_id
+from worker_core.machine.instance_lock import LockHeld, take_lock
+from worker_core.machine.paths import Paths, find_paths
+from worker_core.machine.sources import find_sources
+from worker_core.wire.events import Metric
+
+log = logging.getLogger(__name__)
+
+EXIT_FAILED, EXIT_NOT_PAIRED, EXIT_RUNS_ALREADY, EXIT_INTERRUPTED = 1, 3, 4, 130
+_PUBLISH_EVERY_S = 0.1
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asked for."""
+
+    once: bool
+    started_by: str
+    verbose: bool
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the core and return the exit code of `stoker run`."""
+    options = _parse(argv)
+    paths = find_paths()
+    try:
+        private_folder(paths.data)
+        lock = take_lock(paths.lock_file)
+    except LockHeld as held:
+        who = f"process {held.pid}" if held.pid else "another process"
+        print(f"stoker: a worker of this home runs already ({who})", file=sys.stderr)  # noqa: T201
+        return EXIT_RUNS_ALREADY
+    except OSError as error:
+        return _fail(f"the home cannot be written: {error}. Choose another with STOKER_HOME, or correct its rights")
+    try:
+        settings = read_settings(paths)
+        open_logs(paths, settings.log_level, options.verbose)
+        return asyncio.run(_run(paths, settings, options))
+    except (BadSettings, JournalError) as error:
+        return _fail(str(error))
+    except OSError as error:
+        if options.verbose:
+            raise
+        return _fail(f"the worker cannot start: {error}")
+    finally:
+        close_logs()
+        lock.release()
+
+
+async def _run(paths: Paths, settings: Settings, options: Options) -> int:
+    """Wire everything up, run until the worker has left, take everything down in reverse."""
+    sources = find_sources()
+    journal = Journal.open(paths.state_db, boot_id=boot_id(), wall=sources.clock.wall)
+    worker = Worker(paths, journal, sources, settings, options.started_by, options.once)
+    if options.once and worker.known.enrollment is None:
+        await journal.close()
+        print("stoker: this worker is not paired; pair it with `stoker pair`", file=sys.stderr)  # noqa: T201
+        return EXIT_NOT_PAIRED
+    embedded = _make_embedded(paths, settings)
+    server = ControlServer(paths, CoreOperations(worker, embedded), VERSION)
+    rounds = Rounds(worker, paths, settings)
+    interrupted = _listen_to_signals(worker)
+    loops = [asyncio.create_task(rounds.tick_for_ever()), asyncio.create_task(_publish(worker, server, rounds))]
+    try:
+        await server.start()
+        _start_embedded(worker, embedded, settings)
+        worker.start()
+        log.info("%s", _greeting(worker))
+        await worker.left.wait()
+    finally:
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        await server.stop()
+        await embedded.stop()
+        await journal.close()
+    return EXIT_INTERRUPTED if interrupted else 0
+
+
+async def _publish(worker: Worker, server: ControlServer, rounds: Rounds) -> None:
+    """Send the status to the faces when it changed, at most ten times a second."""
+    changed = asyncio.Event()
+    worker.watchers.append(changed.set)
+    worker.metric_watchers.append(lambda attempt_id, metric: server.publish_metric(_point(attempt_id, metric)))
+    while True:
+        await changed.wait()
+        changed.clear()
+        rounds.watched = server.watched
+        server.publish()
+        await asyncio.sleep(_PUBLISH_EVERY_S)
+
+
+def _point(attempt_id: str, metric: Metric) -> MetricEvent:
+    return MetricEvent(attempt_id=attempt_id, step=metric.step, ts=metric.ts, values=metric.values)
+
+
+def _make_embedded(paths: Paths, settings: Settings) -> EmbeddedCoordinator:
+    def remember(port: int) -> None:
+        kept = read_settings(paths)
+        write_settings(paths, msgspec.structs.replace(kept, embedded_coordinator=True, embedded_port=port))
+
+    return EmbeddedCoordinator(paths.coordinator, settings.embedded_port, remember)
+
+
+def _start_embedded(worker: Worker, embedded: EmbeddedCoordinator, settings: Settings) -> None:
+    worker.known.embedded_coordinator = settings.embedded_coordinator
+    if settings.embedded_coordinator:
+        embedded.start()
+
+
+def _listen_to_signals(worker: Worker) -> list[int]:
+    """Obey Ctrl-C and TERM: first save and leave, then leave now. Returns a list that Ctrl-C fills."""
+    interrupted: list[int] = []
+    asked: list[int] = []
+
+    def obey(number: int) -> None:
+        asked.append(number)
+        if number == signal.SIGINT:
+            interrupted.append(number)
+        log.info("leaving%s", " now" if len(asked) > 1 else "; the job saves a checkpoint first, if one runs")
+        worker.leave("checkpoint" if len(asked) == 1 else "now")
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if sys.platform == "win32":
+            signal.signal(number, lambda got, _frame: loop.call_soon_threadsafe(obey, got))
+        else:
+            loop.add_signal_handler(number, obey, number)
+    return interrupted
+
+
+def _greeting(worker: Worker) -> str:
+    enrollment = worker.known.enrollment
+    if enrollment is None:
+        return "not paired; pair with `stoker pair --coordinator URL --email YOU` or in the desktop app"
+    return f"worker {enrollment.worker_name} of {enrollment.account}, coordinator {enrollment.coordinator}"
+
+
+def _parse(argv: Sequence[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="stoker run", description="Run the worker of this home in the foreground.")
+    parser.add_argument("--once", action="store_true", help="leave after one job")
+    parser.add_argument(
+        "--started-by",
+        choices=("desktop", "service", "terminal"),
+        default="terminal",
+        help="what starts it; shown in the status",
+    )
+    parser.add_argument("--verbose", action="store_true", help="say more, with tracebacks")
+    options = parser.parse_args(argv)
+    verbose = options.verbose or os.environ.get("STOKER_DEBUG") == "1"
+    return Options(options.once, options.started_by, verbose)
+
+
+def _fail(text: str) -> int:
+    print(f"stoker: {text}", file=sys.stderr)  # noqa: T201
+    return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

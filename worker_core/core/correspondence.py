@@ -1,0 +1,168 @@
+"""What the contact, the deliveries and the slot tell the core, turned into events of the state machine."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from worker_core.core import life as lives
+from worker_core.core.knowledge import Knowledge
+from worker_core.core.shown import show
+from worker_core.core.slot import Slot
+from worker_core.core.troubles import LINK_TROUBLES, trouble_of
+from worker_core.core.version import VERSION
+from worker_core.journal.journal import Journal
+from worker_core.journal.records import AttemptRow
+from worker_core.link.contact import Introduction, Posture
+from worker_core.link.exchange import WorkerRevoked
+from worker_core.machine.host import boot_id
+from worker_core.wire.session import Authorization, Control, HeldAttempt, Verdict
+from worker_core.wire.signed import Offer, Revocation
+from worker_core.wire.work import LeaseState
+
+log = logging.getLogger(__name__)
+
+KINDS = ("rl-session",)
+Feed = Callable[[lives.Event], None]
+
+
+class Correspondence:
+    """Answers for the core towards the coordinator (ContactHost and DeliveryWatch)."""
+
+    def __init__(
+        self,
+        known: Knowledge,
+        slot: Slot,
+        journal: Journal,
+        feed: Feed,
+        changed: Callable[[], None],
+        delivered: Callable[[str], None],
+    ) -> None:
+        self._known = known
+        self._slot = slot
+        self._journal = journal
+        self._feed = feed
+        self._changed = changed
+        self._delivered = delivered
+        self.open_offer: tuple[Offer, str] | None = None
+        """The offer that the next ``accept`` or ``decline`` of the state machine is about."""
+
+    # ContactHost
+
+    def posture(self) -> Posture:
+        known, outbox = self._known, self._journal.outbox()
+        status = show(known.facts(self._slot.shown(), outbox, self._slot.job_ends))
+        obstacle = known.machine.obstacle()
+        return Posture(
+            state=status.state,  # type: ignore[arg-type]
+            reasons=status.reasons,
+            local_mode=known.life.here,
+            free_slots=1 if known.life.takes_work and obstacle is None else 0,
+            leases=self._slot.leases(),
+            health=known.machine.health(known.failures_in_a_row, known.loop_lag_s, (obstacle[0],) if obstacle else ()),
+            outbox=outbox,
+        )
+
+    async def introduction(self) -> Introduction:
+        enrollment = self._known.enrollment
+        assert enrollment is not None
+        rows = await self._journal.attempts()
+        capabilities = await asyncio.to_thread(self._known.machine.capabilities, KINDS, enrollment.credential_store)
+        return Introduction(
+            worker_id=enrollment.worker_id,
+            boot_id=boot_id(),
+            version=VERSION,
+            capabilities=capabilities,
+            held=tuple(_held(row) for row in rows),
+        )
+
+    def connected(self, verdicts: tuple[Verdict, ...]) -> None:
+        self._feed(lives.SessionOpened())
+        for verdict in verdicts:
+            if verdict.verdict == "stop":
+                self._lose(verdict.attempt_id)
+        self.answered()
+
+    def answered(self) -> None:
+        if self._known.troubles.clear(*LINK_TROUBLES):
+            log.info("the coordinator answers again")
+        self._changed()
+
+    def failed(self, fault: Exception) -> None:
+        trouble = trouble_of(fault)
+        if trouble is None:
+            log.debug("a request was refused: %s", fault)
+            return
+        reason, text = trouble
+        self._known.troubles.clear(*(other for other in LINK_TROUBLES if other != reason))
+        if self._known.troubles.set(reason, text):
+            log.warning("%s", text)
+        self._changed()
+
+    def control_seen(self, control: Control) -> None:
+        self._known.console_seen = True
+        self._feed(lives.ConsoleMode(control.console_mode))
+
+    def authorization_seen(self, authorization: Authorization) -> None:
+        self._known.note_authorization(authorization)
+        self._feed(lives.AuthorizationSeen(expired=authorization.remaining_s <= 0))
+
+    def offer_seen(self, offer: Offer, jws: str) -> bool:
+        if self._slot.knows(offer.attempt_id):
+            return False
+        self.open_offer = (offer, jws)
+        obstacle = self._known.machine.obstacle()
+        self._feed(lives.OfferSeen(obstacle=obstacle[0] if obstacle else ""))
+        return True
+
+    def lease_seen(self, lease: LeaseState) -> None:
+        match lease.verdict:
+            case "cancel" if self._slot.runs(lease.attempt_id):
+                self._feed(lives.CancelOrdered())
+            case "cancel":
+                self._slot.cancel_closing(lease.attempt_id)
+            case "superseded" | "unknown":
+                self._lose(lease.attempt_id)
+            case _:
+                return
+
+    def revoked(self, revocation: Revocation) -> None:
+        self._known.revocation = revocation
+        self._feed(lives.Revoked())
+
+    # DeliveryWatch
+
+    async def delivered(self, attempt_id: str) -> None:
+        await self._slot.forget(attempt_id)
+        self._delivered(attempt_id)
+        self._changed()
+
+    async def refused(self, attempt_id: str, why: str) -> None:
+        log.warning("the coordinator takes nothing more of %s: %s", attempt_id, why)
+        if self._slot.runs(attempt_id):
+            self._feed(lives.Superseded())
+        else:
+            await self._slot.forget(attempt_id)
+
+    def link_failed(self, fault: Exception) -> None:
+        if self._known.contact is not None:
+            self._known.contact.note(fault)
+        elif isinstance(fault, WorkerRevoked):
+            self.revoked(fault.revocation)
+
+    def _lose(self, attempt_id: str) -> None:
+        """Another attempt holds the job, or the coordinator knows nothing of this one."""
+        if self._slot.runs(attempt_id):
+            self._feed(lives.Superseded())
+        else:
+            self._slot.abandon(attempt_id)
+
+
+def _held(row: AttemptRow) -> HeldAttempt:
+    return HeldAttempt(
+        attempt_id=row.attempt_id,
+        epoch=row.epoch,
+        phase=row.phase,
+        next_seq=row.next_seq,
+        checkpoint_step=row.checkpoint.step if row.checkpoint else None,
+        offer_jws=row.offer_jws,
+    )

@@ -1,0 +1,144 @@
+"""What faces can ask of the core through the control channel."""
+
+import asyncio
+from typing import TypeVar
+
+from worker_core.control.messages import (
+    MAX_BUCKETS,
+    AttemptShown,
+    EmbeddedArgs,
+    EmbeddedReady,
+    History,
+    HistoryArgs,
+    ModeArgs,
+    PairArgs,
+    PairOutcome,
+    QuitArgs,
+    Request,
+    Series,
+)
+from worker_core.control.server import ControlRefused
+from worker_core.core.embedded import EmbeddedCoordinator, EmbeddedFailed
+from worker_core.core.pairings import PairingRefused
+from worker_core.core.worker import Worker
+from worker_core.journal.series import Buckets
+from worker_core.wire.codec import BadMessage, Number, convert, number_to_wire
+from worker_core.wire.status import PairingShown, WorkerStatus
+
+T = TypeVar("T")
+_PAIRED = ("locked", "starting", "connected")
+
+
+class CoreOperations:
+    """Does for a face what it asks for."""
+
+    def __init__(self, worker: Worker, embedded: EmbeddedCoordinator) -> None:
+        self._worker = worker
+        self._embedded = embedded
+
+    def status(self) -> WorkerStatus:
+        """Return the whole truth now."""
+        return self._worker.status()
+
+    async def perform(self, request: Request) -> object:
+        """Do one operation; raises :class:`ControlRefused`."""
+        match request.op:
+            case "status":
+                return self.status()
+            case "ping":
+                return {}
+            case "pair":
+                return await self._pair(_read(request, PairArgs))
+            case "pair-wait":
+                return await self._await_decision()
+            case "pair-cancel":
+                self._worker.cancel_pairing()
+                return {}
+            case "unpair":
+                return await self._unpair()
+            case "mode":
+                args = _read(request, ModeArgs)
+                await self._worker.set_mode(args.mode, args.now)
+                return {"mode": args.mode}
+            case "quit":
+                self._worker.leave(_read(request, QuitArgs).how)
+                return {}
+            case "history":
+                return await self._history(_read(request, HistoryArgs))
+            case "attempts":
+                return {"attempts": await self._attempts()}
+            case "coordinator-setup":
+                return await self._set_up_coordinator(_read(request, EmbeddedArgs))
+
+    async def _pair(self, args: PairArgs) -> PairingShown:
+        known = self._worker.known
+        if known.enrollment is not None:
+            text = f"this worker is paired with {known.enrollment.coordinator} already; unpair first"
+            raise ControlRefused("wrong-state", text)
+        if known.life.standing == "pairing":
+            raise ControlRefused("wrong-state", "a pairing is in progress; cancel it first")
+        try:
+            pairing = await self._worker.begin_pairing(args)
+        except PairingRefused as refused:
+            raise ControlRefused(refused.code, str(refused)) from refused
+        return pairing.shown(known.clock.now())
+
+    async def _await_decision(self) -> PairOutcome:
+        decision = self._worker.decision()
+        if decision is None:
+            raise ControlRefused("wrong-state", "no pairing is in progress")
+        return await asyncio.shield(decision)
+
+    async def _unpair(self) -> dict[str, bool]:
+        if self._worker.known.life.standing not in _PAIRED:
+            raise ControlRefused("not-paired", "this worker is not paired")
+        return {"revoked_on_coordinator": await self._worker.unpair()}
+
+    async def _history(self, args: HistoryArgs) -> History:
+        buckets = max(1, min(args.max_buckets, MAX_BUCKETS))
+        series = await self._worker.journal.history(args.attempt_id, args.names, buckets)
+        return History(attempt_id=args.attempt_id, series={name: _series(found) for name, found in series.items()})
+
+    async def _attempts(self) -> list[AttemptShown]:
+        return [
+            AttemptShown(
+                attempt_id=attempt.attempt_id,
+                job_id=attempt.job_id,
+                job_name=attempt.job_name,
+                attempt=attempt.attempt,
+                started=attempt.started,
+                names=attempt.names,
+            )
+            for attempt in await self._worker.journal.history_attempts()
+        ]
+
+    async def _set_up_coordinator(self, args: EmbeddedArgs) -> EmbeddedReady:
+        try:
+            url = await self._embedded.ready()
+            await self._embedded.add_account(args.email, args.password)
+        except EmbeddedFailed as failed:
+            raise ControlRefused("failed", str(failed)) from failed
+        self._worker.known.embedded_coordinator = True
+        self._worker.changed()
+        return EmbeddedReady(url=url)
+
+
+def _read(request: Request, kind: type[T]) -> T:
+    try:
+        return convert(request.args, kind)
+    except BadMessage as error:
+        raise ControlRefused("bad-request", f"{request.op}: {error}") from error
+
+
+def _series(buckets: Buckets) -> Series:
+    return Series(
+        steps=buckets.steps,
+        lows=_numbers(buckets.lows),
+        highs=_numbers(buckets.highs),
+        last=_numbers(buckets.last),
+        count=buckets.count,
+    )
+
+
+def _numbers(values: Iterable[float]) -> tuple[Number, ...]:
+    return tuple(number_to_wire(value) for value in values)

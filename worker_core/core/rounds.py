@@ -1,0 +1,159 @@
+"""What comes round by the clock: watching for sleep and jumps, the end of the authorization, renewal, housekeeping."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from worker_core.core import life as lives
+from worker_core.core.schedule import Schedule
+from worker_core.core.settings import Settings
+from worker_core.core.worker import Worker
+from worker_core.jobs.blobs import collect_blobs
+from worker_core.jobs.workspace import sweep_workspaces
+from worker_core.link.faults import LinkFault
+from worker_core.machine.clocks import Clock
+from worker_core.machine.paths import Paths
+from worker_core.wire.problems import ProblemError
+
+log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+JUMP_S = 5.0
+EXPIRED_JOB_MAY_RUN_S = 12 * 3600.0
+HOUSEKEEPING_S = 3600.0
+_REFRESH_WATCHED_S = 5.0
+_REFRESH_IDLE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One look at the three clocks."""
+
+    now: float
+    awake: float
+    wall: float
+
+    @classmethod
+    def take(cls, clock: Clock) -> "Reading":
+        return cls(clock.now(), clock.awake(), clock.wall())
+
+    def slept_s(self, before: "Reading") -> float:
+        """How long the computer slept since ``before``."""
+        return (self.now - before.now) - (self.awake - before.awake)
+
+    def lag_s(self, before: "Reading") -> float:
+        """How much later than planned this reading was taken, sleep aside."""
+        return max(0.0, self.awake - before.awake - TICK_S)
+
+    def clock_set_s(self, before: "Reading") -> float:
+        """By how much somebody set the date since ``before``."""
+        return (self.wall - before.wall) - (self.now - before.now)
+
+
+class Rounds:
+    """Recurring work of one core."""
+
+    def __init__(self, worker: Worker, paths: Paths, settings: Settings) -> None:
+        self._worker = worker
+        self._known = worker.known
+        self._paths = paths
+        self._settings = settings
+        self._schedule: Schedule | None = None
+        self._check_s = 0.0
+        self._expired_at: float | None = None
+        self._refreshed_at = self._known.clock.now()
+        self.watched = False
+        """Whether a face looks: then load and devices are read more often."""
+
+    async def tick_for_ever(self) -> None:
+        """Look at the clock every second."""
+        before = Reading.take(self._known.clock)
+        try:
+            while True:
+                await asyncio.sleep(TICK_S)
+                reading = Reading.take(self._known.clock)
+                self._mind_clocks(before, reading)
+                self._mind_authorization()
+                self._mind_machine(reading)
+                self._mind_schedule()
+                before = reading
+        finally:
+            if self._schedule is not None:
+                self._schedule.stop()
+
+    def _mind_clocks(self, before: Reading, reading: Reading) -> None:
+        self._known.loop_lag_s = reading.lag_s(before)
+        if abs(reading.slept_s(before)) > JUMP_S and self._known.contact is not None:
+            log.info("the computer slept for %.0f s: old connections are dropped", reading.slept_s(before))
+            self._known.contact.wake()
+        if abs(reading.clock_set_s(before)) > JUMP_S:
+            log.info("the date was changed by %.0f s", reading.clock_set_s(before))
+            self._check_s = 0.0  # the scheduler plans by date, so its plan is made anew
+
+    def _mind_authorization(self) -> None:
+        remaining_s = self._known.remaining_s()
+        if remaining_s is not None and remaining_s <= 0 and not self._known.life.expired:
+            self._worker.feed(lives.AuthorizationSeen(expired=True))
+        if not self._known.life.expired:
+            self._expired_at = None
+        elif self._expired_at is None:
+            self._expired_at = self._known.clock.now()
+        elif self._known.clock.now() - self._expired_at > EXPIRED_JOB_MAY_RUN_S:
+            self._worker.feed(lives.ExpiryGraceOver())
+
+    def _mind_machine(self, reading: Reading) -> None:
+        if reading.now - self._refreshed_at < (_REFRESH_WATCHED_S if self.watched else _REFRESH_IDLE_S):
+            return
+        self._refreshed_at = reading.now
+        self._known.machine.refresh()
+        troubles, obstacle = self._known.troubles, self._known.machine.obstacle()
+        gone = [reason for reason in ("disk-full", "device-missing") if obstacle is None or obstacle[0] != reason]
+        changed = troubles.clear(*gone)
+        if obstacle is not None:
+            changed |= troubles.set(*obstacle)
+        changed |= self._mind_polls()
+        if changed and self._known.contact is not None:
+            self._known.contact.report()
+        self._worker.changed()
+
+    def _mind_polls(self) -> bool:
+        """Heartbeats that pass do not prove that offers can arrive."""
+        contact = self._known.contact
+        if contact is None or contact.last_poll is None or not self._known.in_contact():
+            return self._known.troubles.clear("not-polling")
+        patience_s = 2 * contact.connection.params.poll_wait_s + 10.0
+        if self._known.clock.now() - contact.last_poll <= patience_s:
+            return self._known.troubles.clear("not-polling")
+        return self._known.troubles.set("not-polling", "Heartbeats arrive, but polls for jobs do not get through.")
+
+    def _mind_schedule(self) -> None:
+        """Make the plan at the start, and again when the coordinator's intervals or the date change."""
+        contact = self._known.contact
+        check_s = contact.connection.params.extend_check_s if contact is not None else 3600.0
+        if check_s == self._check_s:
+            return
+        self._check_s = check_s
+        if self._schedule is None:
+            self._schedule = Schedule()
+        self._schedule.every(check_s, "authorization", self.check_authorization)
+        self._schedule.every(HOUSEKEEPING_S, "housekeeping", self.housekeep)
+
+    async def check_authorization(self) -> None:
+        """Ask for an extension in the last third of the authorization, where a person allowed that."""
+        known, remaining_s = self._known, self._known.remaining_s()
+        contact = known.contact
+        if contact is None or known.authorization is None or remaining_s is None:
+            return
+        if not known.authorization.extend_while_healthy or known.life.expired:
+            return
+        if remaining_s < contact.connection.params.extend_below_share * known.authorization_length_s:
+            try:
+                await contact.extend()
+            except (LinkFault, ProblemError) as fault:
+                contact.note(fault)
+
+    async def housekeep(self) -> None:
+        """Remove old inputs and workspaces that nobody needs."""
+        held = {row.attempt_id for row in await self._worker.journal.attempts()}
+        await collect_blobs(self._paths.blobs, self._worker.journal, self._settings.keep_blobs_bytes)
+        await sweep_workspaces(self._paths, held)

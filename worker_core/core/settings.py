@@ -1,0 +1,55 @@
+"""Settings of one worker: a JSON file a person may edit. What is left out has its default, unknown keys stay."""
+
+import json
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from worker_core.machine.atomic_files import private_folder, write_file
+from worker_core.machine.paths import Paths
+from worker_core.wire.codec import BadMessage, Count, Message, decode, encode
+
+GIB = 1 << 30
+
+
+class BadSettings(Exception):
+    """The settings file cannot be used; the text names the key and what is allowed."""
+
+
+class Settings(Message):
+    """All settings of the worker, with their defaults."""
+
+    embedded_coordinator: bool = False
+    """Whether this worker runs a coordinator on this computer."""
+    embedded_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    """Its port, chosen at the first start; 0 while it never ran."""
+    keep_blobs_bytes: Count = 20 * GIB
+    """How much disk inputs and checkpoints of earlier jobs may keep."""
+    min_free_bytes: Count = 2 * GIB
+    """With less space than this no job is taken."""
+    log_level: Literal["debug", "info", "warning"] = "info"
+
+
+def read_settings(paths: Paths) -> Settings:
+    """Return the settings; raises :class:`BadSettings`."""
+    try:
+        return decode(paths.settings_file.read_bytes(), Settings)
+    except FileNotFoundError:
+        return Settings()
+    except (BadMessage, OSError) as error:
+        raise BadSettings(f"{paths.settings_file}: {error}; correct the file, or delete it for the defaults") from error
+
+
+def write_settings(paths: Paths, settings: Settings) -> None:
+    """Write the settings; keys of the file that this version does not know stay in it."""
+    private_folder(paths.config)
+    kept = _raw(paths)
+    kept.update(json.loads(encode(settings)))
+    write_file(paths.settings_file, json.dumps(kept, indent=2).encode() + b"\n", private=True)
+
+
+def _raw(paths: Paths) -> dict[str, Any]:
+    try:
+        return decode(paths.settings_file.read_bytes(), dict[str, Any])
+    except (FileNotFoundError, BadMessage):
+        return {}

@@ -1,0 +1,158 @@
+"""From what the core knows to what a person sees: pure, and true or with its age."""
+
+from dataclasses import dataclass, field
+
+from worker_core.core.enrollment import Enrollment, Farewell
+from worker_core.core.life import Life
+from worker_core.wire.session import Authorization
+from worker_core.wire.status import (
+    AuthorizationShown,
+    DeviceLoad,
+    GpuShown,
+    JobShown,
+    ModesShown,
+    OutboxShown,
+    PairingShown,
+    WorkerShown,
+    WorkerStatus,
+)
+from worker_core.wire.vocabulary import Reason, WorkerState
+
+CLOCK_WRONG_FROM_S = 300.0
+_BLOCKING: tuple[Reason, ...] = ("disk-full", "device-missing", "cannot-authenticate", "wrong-coordinator")
+"""Troubles with which no job can be taken; others are told beside the state."""
+_TELLS_WHY_OFFLINE = ("coordinator-unreachable", "cannot-authenticate", "wrong-coordinator", "clock-wrong")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that the core knows about itself at one moment."""
+
+    life: Life
+    pid: int
+    version: str
+    started_by: str
+    stale_s: float = 45.0
+    contact_age_s: float | None = None
+    """Seconds since the coordinator answered; since the start of the core, while it has not answered at all."""
+    contacted: bool = False
+    """Whether it has answered since the start of the core."""
+    console_seen: bool = False
+    clock_offset_s: float = 0.0
+    enrollment: Enrollment | None = None
+    farewell: Farewell | None = None
+    authorization: Authorization | None = None
+    authorization_age_s: float = 0.0
+    troubles: dict[Reason, str] = field(default_factory=dict[Reason, str])
+    """Reason codes that hold now, each with a sentence for a person."""
+    job: JobShown | None = None
+    gpus: tuple[GpuShown, ...] = ()
+    load: DeviceLoad = field(default_factory=DeviceLoad)
+    outbox: OutboxShown = field(default_factory=OutboxShown)
+    pairing: PairingShown | None = None
+    credential_store: str | None = None
+    embedded_coordinator: bool = False
+    job_ends: int = 0
+
+
+def show(facts: Facts) -> WorkerStatus:
+    """Return the worker's status."""
+    state = _state(facts)
+    enrollment = facts.enrollment
+    return WorkerStatus(
+        state=state,
+        reasons=_reasons(facts, state),
+        mode=ModesShown(console=facts.life.console if facts.console_seen else None, here=facts.life.here),
+        worker=_worker(enrollment),
+        coordinator=enrollment.coordinator if enrollment else None,
+        contact_age_s=facts.contact_age_s if enrollment and facts.contacted else None,
+        authorization=_authorization(facts),
+        job=facts.job,
+        gpus=facts.gpus,
+        load=facts.load,
+        outbox=facts.outbox,
+        credential_store=facts.credential_store,
+        pairing=facts.pairing,
+        detail=_detail(facts, state),
+        pid=facts.pid,
+        version=facts.version,
+        started_by=facts.started_by,
+        embedded_coordinator=facts.embedded_coordinator,
+        job_ends=facts.job_ends,
+    )
+
+
+def _state(facts: Facts) -> WorkerState:
+    phase = facts.life.phase
+    match phase:
+        case "unpaired" | "pairing" | "revoked" | "expired":
+            return phase
+        case "locked":
+            return "problem"
+        case "accepting" | "busy" | "finishing":
+            return "training"
+        case "draining":
+            return "draining"
+        case "stopping" if facts.life.mode != "stop":
+            return "training"
+        case "stopping":
+            return "paused"
+        case _ if _without_contact(facts) and facts.life.slot == "free":
+            return "offline"
+        case "starting" | "resuming":
+            return "problem" if _blocked(facts) else "connecting"
+        case "ready" | "drained" | "paused":
+            return "problem" if _blocked(facts) else "available" if phase == "ready" else "paused"
+
+
+def _without_contact(facts: Facts) -> bool:
+    return facts.contact_age_s is not None and facts.contact_age_s > facts.stale_s
+
+
+def _blocked(facts: Facts) -> bool:
+    return any(reason in facts.troubles for reason in _BLOCKING)
+
+
+def _reasons(facts: Facts, state: WorkerState) -> tuple[Reason, ...]:
+    if state in ("unpaired", "pairing", "revoked"):
+        return ()
+    reasons: list[Reason] = []
+    if state in ("paused", "draining", "problem", "offline") or facts.life.slot != "free":
+        reasons += {"run": [], "drain": ["drained"], "stop": ["stopped"]}[facts.life.mode]
+    if _without_contact(facts):
+        reasons.append("coordinator-unreachable")
+    if abs(facts.clock_offset_s) > CLOCK_WRONG_FROM_S:
+        reasons.append("clock-wrong")
+    reasons += [reason for reason in facts.troubles if reason not in reasons]
+    return tuple(reasons)
+
+
+def _worker(enrollment: Enrollment | None) -> WorkerShown | None:
+    if enrollment is None:
+        return None
+    return WorkerShown(id=enrollment.worker_id, name=enrollment.worker_name, account=enrollment.account)
+
+
+def _authorization(facts: Facts) -> AuthorizationShown | None:
+    seen = facts.authorization
+    if seen is None:
+        return None
+    return AuthorizationShown(
+        expires_at=seen.expires_at,
+        remaining_s=max(0.0, seen.remaining_s - facts.authorization_age_s),
+        extend_while_healthy=seen.extend_while_healthy,
+    )
+
+
+def _detail(facts: Facts, state: WorkerState) -> str:
+    farewell = facts.farewell
+    if state == "revoked" and farewell is not None:
+        why = f": {farewell.reason}" if farewell.reason else ""
+        return f"Revoked by {farewell.by} at {farewell.revoked_at}{why}. Its key is gone; pair again to go on."
+    if state == "expired":
+        return "The authorization has expired. A person can renew it in the console."
+    first = _BLOCKING if state == "problem" else _TELLS_WHY_OFFLINE
+    for reason in (*first, *facts.troubles):
+        if reason in facts.troubles:
+            return facts.troubles[reason]
+    return ""

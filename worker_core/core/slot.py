@@ -1,0 +1,367 @@
+"""The one slot: takes an offered job, runs it, ends it, and hands what is left to the delivery.
+
+The slot is free as soon as the job's process tree is gone; events, files and the word how it ended go on in the
+background. What shall become of an attempt is in the journal before anything is told to the coordinator.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from worker_core.core.life import Event, HeldFound, JobGone, OfferGone, OfferGranted
+from worker_core.core.reports import is_what_was_signed, job_shown, lease_report, new_attempt
+from worker_core.jobs.attempt import AttemptRun
+from worker_core.jobs.recovery import recover_attempt
+from worker_core.jobs.runtime import Runtime, RuntimeMissing, find_runtime
+from worker_core.jobs.workspace import Fetch, FetchFailed
+from worker_core.journal.journal import Journal
+from worker_core.journal.records import AttemptEnd, AttemptRow, JournalError, NewAttempt
+from worker_core.link.backoff import Backoff, until_answered
+from worker_core.link.client import CoordinatorClient
+from worker_core.link.delivery import Delivery
+from worker_core.link.exchange import WorkerRevoked
+from worker_core.link.faults import LinkFault, TransportFault
+from worker_core.machine.clocks import Clock
+from worker_core.machine.paths import Paths
+from worker_core.wire.events import Metric
+from worker_core.wire.frames import JobError
+from worker_core.wire.problems import ProblemError
+from worker_core.wire.signed import Offer
+from worker_core.wire.status import JobShown
+from worker_core.wire.vocabulary import RETRYABLE_FAILURES, ReleaseReason
+from worker_core.wire.work import Accepted, Completion, Decline, LeaseReport, Release
+
+log = logging.getLogger(__name__)
+
+_ACCEPT_TRIES = 4
+_ACCEPT_CAP_S = 4.0
+_FETCH_TRIES = 12
+_FETCH_CAP_S = 30.0
+_DECLINED_FOR_S = 30.0
+
+Fate = Literal["deliver", "cancel", "discard"]
+"""What becomes of an attempt whose tree is gone."""
+
+
+class SlotHost(Protocol):
+    """The core, as its slot sees it."""
+
+    def feed(self, event: Event) -> None: ...
+
+    def changed(self) -> None:
+        """The job moved on."""
+        ...
+
+    def metric(self, attempt_id: str, metric: Metric) -> None: ...
+
+    def link_failed(self, fault: Exception) -> None: ...
+
+    def acceptance_uncertain(self) -> None:
+        """The coordinator may believe that we hold an attempt that we do not."""
+        ...
+
+    def release_reason(self) -> ReleaseReason:
+        """Why a job that is being stopped is given back."""
+        ...
+
+    def job_ended(self, failed_by_us: bool) -> None:
+        """A job's tree is gone; ``failed_by_us`` when this machine is the likely cause."""
+        ...
+
+
+class Slot:
+    """Runs one attempt at a time."""
+
+    def __init__(self, paths: Paths, journal: Journal, clock: Clock, host: SlotHost) -> None:
+        self.job_ends = 0
+        self._paths = paths
+        self._journal = journal
+        self._clock = clock
+        self._host = host
+        self._client: CoordinatorClient | None = None
+        self._delivery: Delivery | None = None
+        self._offer: tuple[Offer, str] | None = None
+        self._row: NewAttempt | None = None
+        self._run: AttemptRun | None = None
+        self._fate: Fate = "deliver"
+        self._ordered: Literal["stop", "kill"] | None = None
+        self._closing: dict[str, tuple[int, int]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def attach(self, client: CoordinatorClient, delivery: Delivery) -> None:
+        """Work for this coordinator from now on."""
+        self._client, self._delivery = client, delivery
+
+    # What the core asks for
+
+    def knows(self, attempt_id: str) -> bool:
+        """Whether this attempt is at work here already."""
+        offered = self._offer is not None and self._offer[0].attempt_id == attempt_id
+        running = self._row is not None and self._row.attempt_id == attempt_id
+        return offered or running or attempt_id in self._closing
+
+    def runs(self, attempt_id: str) -> bool:
+        """Whether this attempt is in the slot."""
+        return self._row is not None and self._row.attempt_id == attempt_id
+
+    def accept(self, offer: Offer, jws: str) -> None:
+        """W2, in the background."""
+        self._offer = (offer, jws)
+        self._start(self._accept(offer, jws))
+
+    def decline(self, offer: Offer, reason: str) -> None:
+        """W3, in the background."""
+        self._start(self._decline(offer, reason))
+
+    def spawn(self) -> None:
+        """Start the granted job."""
+        self._start(self._run_job())
+
+    def give_back(self) -> None:
+        """Release the granted attempt without starting it."""
+        self._start(self._give_back())
+
+    def stop(self) -> None:
+        """Order a checkpoint and end the job after its grace."""
+        self._order("stop")
+
+    def kill(self) -> None:
+        """End the tree now; the last checkpoint counts."""
+        self._order("kill")
+
+    def cancel(self) -> None:
+        """End a cancelled job."""
+        self._fate = "cancel"
+        self.stop()
+
+    def discard(self) -> None:
+        """End the tree now; nothing of it counts any more."""
+        self._fate = "discard"
+        self.kill()
+
+    def abandon(self, attempt_id: str) -> None:
+        """Drop what waits of an attempt that the coordinator gave to another."""
+        if attempt_id in self._closing:
+            self._drop(attempt_id)
+            self._start(self.forget(attempt_id))
+
+    def cancel_closing(self, attempt_id: str) -> None:
+        """An attempt that is being given back is cancelled instead."""
+        if attempt_id in self._closing:
+            self._start(self._cancel_closing(attempt_id))
+
+    def leases(self) -> tuple[LeaseReport, ...]:
+        """Return what the coordinator should know of every attempt held here."""
+        closing = [
+            LeaseReport(attempt_id=attempt_id, epoch=epoch, phase="uploading", step=step, pct=100.0)
+            for attempt_id, (epoch, step) in self._closing.items()
+        ]
+        if self._row is None:
+            return tuple(closing)
+        running = lease_report(self._row, self._run.progress if self._run is not None else None)
+        return (running, *closing)
+
+    def shown(self) -> JobShown | None:
+        """Return the job in the slot, as a person sees it."""
+        if self._row is None:
+            return None
+        return job_shown(self._row, self._run.progress if self._run is not None else None)
+
+    async def recover(self) -> None:
+        """Wind up what an earlier run of this core left: wait for its job or end it, then deliver."""
+        for row in await self._journal.attempts():
+            if row.end is None:
+                self._row, self._fate = row, "deliver"
+                self._host.feed(HeldFound())
+                grace_s = row.accepted.limits.stop_grace_s
+                end = await recover_attempt(row, paths=self._paths, journal=self._journal, grace_s=grace_s)
+                log.info("the attempt %s of an earlier run ended: %s", row.attempt_id, end.how)
+                await self._conclude(row, end)
+                self._host.feed(JobGone())
+            else:
+                self._begin_delivery(row)
+
+    async def settle(self, delivery: Delivery, patience_s: float) -> None:
+        """Wait until everything of ended attempts is delivered, at most ``patience_s``."""
+        waits = [delivery.settled(attempt_id, patience_s) for attempt_id in self._closing]
+        await asyncio.gather(*waits)
+
+    async def close(self) -> None:
+        """End what still runs in the background."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._offer = self._row = self._run = None
+        self._closing.clear()
+
+    async def forget(self, attempt_id: str) -> None:
+        """Remove an attempt that is delivered, or that nobody wants any more."""
+        self._closing.pop(attempt_id, None)
+        await self._journal.forget_attempt(attempt_id)
+
+    def _order(self, what: Literal["stop", "kill"]) -> None:
+        """Pass an order to the job, or keep it for a job that is just being started."""
+        self._ordered = what
+        if self._run is not None:
+            self._run.stop() if what == "stop" else self._run.kill()
+
+    # One attempt, from offer to end
+
+    async def _accept(self, offer: Offer, jws: str) -> None:
+        client = self._client
+        assert client is not None
+        try:
+            accepted = await until_answered(
+                lambda: client.accept(offer.attempt_id, offer.epoch),
+                Backoff(_ACCEPT_CAP_S),
+                asyncio.sleep,
+                _ACCEPT_TRIES,
+            )
+            await self._take(offer, jws, accepted)
+        except (TransportFault, ProblemError, WorkerRevoked, JournalError) as fault:
+            log.warning("the offer of job %s was not taken: %s", offer.job_id, fault)
+            if isinstance(fault, (TransportFault, JournalError)):
+                self._host.acceptance_uncertain()
+            self._host.link_failed(fault)
+            self._row = None
+            self._host.feed(OfferGone())
+        finally:
+            self._offer = None
+
+    async def _take(self, offer: Offer, jws: str, accepted: Accepted) -> None:
+        """Write the attempt down before anything of it runs; refuse one that is not what was signed."""
+        if not is_what_was_signed(offer, accepted):
+            await self._refuse_forgery(offer)
+            self._host.feed(OfferGone())
+            return
+        row = new_attempt(offer, jws, accepted)
+        await self._journal.add_attempt(row)
+        self._row, self._run, self._fate, self._ordered = row, None, "deliver", None
+        self._host.feed(OfferGranted())
+
+    async def _refuse_forgery(self, offer: Offer) -> None:
+        log.error("job %s came with other bytes than its signed offer names; something altered it", offer.job_id)
+        assert self._client is not None
+        text = "the spec or an input is not the one that was signed; something between alters what is sent"
+        error = JobError(failure="start-failed", message=text)
+        await self._client.complete(
+            offer.attempt_id, Completion(epoch=offer.epoch, outcome="failed", final_seq=0, error=error)
+        )
+
+    async def _decline(self, offer: Offer, reason: str) -> None:
+        assert self._client is not None
+        decline = Decline(epoch=offer.epoch, reason=reason, retry_after_s=_DECLINED_FOR_S)
+        try:
+            await self._client.decline(offer.attempt_id, decline)
+        except (TransportFault, ProblemError, WorkerRevoked) as fault:
+            self._host.link_failed(fault)  # an offer that is not declined lapses by itself
+
+    async def _run_job(self) -> None:
+        row = self._row
+        assert row is not None
+        await self._begin_delivery_of(row.attempt_id)
+        try:
+            runtime = find_runtime()
+        except RuntimeMissing as error:
+            end = AttemptEnd(
+                how="finished", outcome="failed", error=JobError(failure="start-failed", message=str(error))
+            )
+            await self._journal.set_end(row.attempt_id, end)
+        else:
+            self._run = self._make_run(row, runtime)
+            if self._ordered is not None:
+                self._order(self._ordered)
+            end = await self._run.run()
+        log.info("job %s attempt %d ended: %s %s", row.job_id, row.ordinal, end.how, end.outcome or "")
+        await self._conclude(row, end)
+        self._host.feed(JobGone())
+
+    def _make_run(self, row: NewAttempt, runtime: Runtime) -> AttemptRun:
+        return AttemptRun(
+            row,
+            paths=self._paths,
+            journal=self._journal,
+            runtime=runtime,
+            fetch=self._fetcher(row.attempt_id),
+            clock=self._clock,
+            on_change=self._host.changed,
+            on_metric=lambda metric: self._host.metric(row.attempt_id, metric),
+        )
+
+    async def _give_back(self) -> None:
+        row = self._row
+        assert row is not None
+        end = AttemptEnd(how="stopped", note="given back before it was started")
+        await self._journal.set_end(row.attempt_id, end)
+        await self._begin_delivery_of(row.attempt_id)
+        await self._conclude(row, end)
+
+    async def _conclude(self, row: NewAttempt, end: AttemptEnd) -> None:
+        """Write down what becomes of the attempt and free the slot."""
+        fate, attempt_id = self._fate, row.attempt_id
+        if fate == "cancel" and end.how != "finished":
+            await self._put_canceled(row)
+        elif fate == "deliver" and end.how != "finished":
+            reason: ReleaseReason = "crash" if end.how == "interrupted" else self._host.release_reason()
+            await self._journal.put_release(attempt_id, Release(epoch=row.epoch, reason=reason))
+        step = self._run.progress.step if self._run is not None else 0
+        self._row = self._run = None
+        self.job_ends += 1
+        self._host.job_ended(end.error is not None and end.error.failure in RETRYABLE_FAILURES)
+        if fate == "discard":
+            self._drop(attempt_id)
+            await self.forget(attempt_id)
+            return
+        self._closing[attempt_id] = (row.epoch, step)
+        if self._delivery is not None:
+            self._delivery.conclude(attempt_id)
+
+    async def _put_canceled(self, row: NewAttempt) -> None:
+        final_seq = self._journal.next_seq(row.attempt_id)
+        canceled = Completion(epoch=row.epoch, outcome="canceled", final_seq=final_seq)
+        await self._journal.put_completion(row.attempt_id, canceled)
+
+    async def _cancel_closing(self, attempt_id: str) -> None:
+        row = await self._journal.attempt(attempt_id)
+        if row is None or row.end is None or row.end.how == "finished" or self._delivery is None:
+            return
+        self._delivery.drop(attempt_id)
+        await self._put_canceled(row)
+        self._delivery.begin(row)
+
+    def _drop(self, attempt_id: str) -> None:
+        if self._delivery is not None:
+            self._delivery.drop(attempt_id)
+
+    async def _begin_delivery_of(self, attempt_id: str) -> None:
+        row = await self._journal.attempt(attempt_id)
+        if row is not None and self._delivery is not None:
+            self._delivery.begin(row)
+
+    def _begin_delivery(self, row: AttemptRow) -> None:
+        self._closing[row.attempt_id] = (row.epoch, row.checkpoint.step if row.checkpoint else 0)
+        if self._delivery is not None:
+            self._delivery.begin(row)
+
+    def _fetcher(self, attempt_id: str) -> Fetch:
+        async def fetch(sha256: str, size: int, destination: Path) -> None:
+            client = self._client
+            assert client is not None
+            try:
+                await until_answered(
+                    lambda: client.fetch_input(attempt_id, sha256, destination),
+                    Backoff(_FETCH_CAP_S),
+                    asyncio.sleep,
+                    _FETCH_TRIES,
+                )
+            except (LinkFault, ProblemError) as fault:
+                raise FetchFailed(str(fault)) from fault
+
+        return fetch
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,294 @@
+"""Contact with the coordinator, kept up for as long as the worker is paired: one long poll that is always open,
+busy or idle, and heartbeats while attempts are held or something changed.
+
+A poll is never broken off to tell news; a heartbeat tells them beside it. Whatever fails is tried again with full
+jitter; only a revocation signed with the pinned key ends the contact.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from worker_core.link.backoff import Backoff, Sleep, spread
+from worker_core.link.client import CoordinatorClient
+from worker_core.link.exchange import WorkerRevoked
+from worker_core.link.faults import LinkFault
+from worker_core.link.session import Connection
+from worker_core.link.signatures import NotSignedForUs, PinnedCoordinator
+from worker_core.machine.clocks import Clock
+from worker_core.wire.problems import ProblemError
+from worker_core.wire.session import (
+    Authorization,
+    Control,
+    ExtendRequest,
+    Health,
+    HeldAttempt,
+    Observed,
+    SessionRequest,
+    Verdict,
+)
+from worker_core.wire.signed import Offer, Revocation
+from worker_core.wire.vocabulary import Mode, Reason, WorkerState
+from worker_core.wire.work import Heartbeat, HeldLease, LeaseReport, LeaseState, OutboxSize, PollRequest
+
+log = logging.getLogger(__name__)
+
+_SAME_AGAIN_S = 1.0
+_REOPEN = ("session-replaced", "session-ended", "not-found")
+
+
+@dataclass(frozen=True)
+class Posture:
+    """What the worker says about itself with every poll and heartbeat."""
+
+    state: WorkerState
+    reasons: tuple[Reason, ...]
+    local_mode: Mode
+    free_slots: int
+    leases: tuple[LeaseReport, ...] = ()
+    health: Health = field(default_factory=Health)
+    outbox: OutboxSize = field(default_factory=OutboxSize)
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """What the worker says about itself when it connects."""
+
+    worker_id: str
+    boot_id: str
+    version: str
+    capabilities: dict[str, object]
+    held: tuple[HeldAttempt, ...]
+
+
+class ContactHost(Protocol):
+    """The core, as its contact sees it."""
+
+    def posture(self) -> Posture: ...
+
+    async def introduction(self) -> Introduction: ...
+
+    def connected(self, verdicts: tuple[Verdict, ...]) -> None:
+        """A session is open."""
+        ...
+
+    def answered(self) -> None:
+        """The coordinator answered: the link works."""
+        ...
+
+    def failed(self, fault: Exception) -> None:
+        """A request failed."""
+        ...
+
+    def control_seen(self, control: Control) -> None: ...
+
+    def authorization_seen(self, authorization: Authorization) -> None: ...
+
+    def offer_seen(self, offer: Offer, jws: str) -> bool:
+        """An offer with a good signature came; True when it is a new one."""
+        ...
+
+    def lease_seen(self, lease: LeaseState) -> None: ...
+
+    def revoked(self, revocation: Revocation) -> None: ...
+
+
+class Contact:
+    """Keeps contact for one enrolled worker."""
+
+    def __init__(
+        self,
+        client: CoordinatorClient,
+        connection: Connection,
+        pinned: PinnedCoordinator,
+        host: ContactHost,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self.client = client
+        self.connection = connection
+        self._pinned = pinned
+        self._host = host
+        self._clock = clock
+        self._sleep = sleep
+        self._observed = Observed()
+        self._open = False
+        self._report = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self.last_poll: float | None = None
+        """When a poll was answered last: heartbeats that pass do not prove that polls do."""
+        self._beats = 0
+        self._newest_answer = 0
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to connect, poll and beat."""
+        loops: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = (
+            self._poll_for_ever,
+            self._beat_for_ever,
+            self.connection.keep_token_fresh,
+        )
+        self._tasks = [asyncio.create_task(loop(), name=loop.__name__) for loop in loops]
+
+    async def stop(self) -> None:
+        """End all loops; requests under way end by themselves when the sockets are closed."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def report(self) -> None:
+        """Send a heartbeat now: something changed."""
+        self._report.set()
+
+    def wake(self) -> None:
+        """The computer slept, or the network changed: drop dead sockets, beat at once, poll again."""
+        self.client.link.drop_connections()
+        self._hurry.set()
+        self._report.set()
+
+    def reconnect(self) -> None:
+        """Open the session again: what the coordinator believes of us may be wrong."""
+        self._open = False
+
+    def note(self, fault: Exception) -> None:
+        """Act on what any request of this worker met."""
+        if isinstance(fault, WorkerRevoked):
+            self._host.revoked(fault.revocation)
+            return
+        if isinstance(fault, ProblemError) and fault.code in _REOPEN and fault.problem.action == "new_session":
+            self._open = False
+        self._host.failed(fault)
+
+    async def extend(self) -> bool:
+        """S4: ask for a longer authorization; True when it was extended."""
+        answer = await self.client.extend(ExtendRequest(health=self._host.posture().health))
+        self._host.authorization_seen(answer.authorization)
+        if not answer.extended:
+            log.info("the authorization was not extended: %s", ", ".join(answer.reasons) or "no reason given")
+        return answer.extended
+
+    async def _poll_for_ever(self) -> None:
+        backoff = Backoff(self.connection.params.retry_cap_s)
+        while True:
+            try:
+                if not self._open:
+                    await self._open_session()
+                pause_s = await self._poll_once()
+                backoff.reset()
+            except (LinkFault, ProblemError) as fault:
+                self.note(fault)
+                backoff.cap_s = self.connection.params.retry_cap_s
+                pause_s = backoff.next_wait(fault)
+            if pause_s:
+                await self._wait(self._hurry, pause_s)
+
+    async def _open_session(self) -> None:
+        posture, intro = self._host.posture(), await self._host.introduction()
+        request = SessionRequest(
+            worker_id=intro.worker_id,
+            instance_id=self.connection.instance_id,
+            session_seq=0,
+            boot_id=intro.boot_id,
+            version=intro.version,
+            local_mode=posture.local_mode,
+            state=posture.state,
+            reasons=posture.reasons,
+            capabilities=intro.capabilities,
+            held=intro.held,
+        )
+        started = await self.connection.open(request)
+        self._open, self._beats, self._newest_answer = True, 0, 0
+        self._apply(started.control)
+        self._host.connected(started.verdicts)
+        self._report.set()
+
+    async def _poll_once(self) -> float:
+        """Hold one poll open and act on its answer; returns the pause before the next."""
+        posture = self._host.posture()
+        request = PollRequest(
+            observed=self._observed,
+            local_mode=posture.local_mode,
+            state=posture.state,
+            reasons=posture.reasons,
+            free_slots=posture.free_slots,
+            leases=tuple(HeldLease(attempt_id=lease.attempt_id, epoch=lease.epoch) for lease in posture.leases),
+            wait=self.connection.params.poll_wait_s,
+        )
+        answer, asked_pause_s = await self.client.poll(request)
+        self.last_poll = self._clock.now()
+        self._host.answered()
+        if answer.control is not None:
+            self._apply(answer.control)
+        for lease in answer.leases:
+            self._host.lease_seen(lease)
+        news = answer.offer is None or self._see_offer(answer.offer)
+        if asked_pause_s is not None:
+            return spread(asked_pause_s)
+        return 0.0 if news else _SAME_AGAIN_S
+
+    def _see_offer(self, jws: str) -> bool:
+        try:
+            offer = self._pinned.offer(jws, self.client.link.gen)
+        except NotSignedForUs as error:
+            log.warning("an offer was ignored: %s", error)
+            return False
+        return self._host.offer_seen(offer, jws)
+
+    def _apply(self, control: Control) -> None:
+        self._observed = Observed(gen=control.gen, rev=control.rev)
+        self._host.authorization_seen(control.authorization)
+        self._host.control_seen(control)
+
+    async def _beat_for_ever(self) -> None:
+        """Beat every few seconds while attempts are held, else when there is something to tell."""
+        while True:
+            held = bool(self._host.posture().leases)
+            await self._wait(self._report, self.connection.params.heartbeat_s if held else None)
+            if not self._open:
+                continue
+            try:
+                await self._beat()
+            except (LinkFault, ProblemError) as fault:
+                self.note(fault)
+                await self._sleep(1.0)
+                if not held:
+                    self._retry_report()
+
+    def _retry_report(self) -> None:
+        """Nobody but the next poll tells an idle worker's news, and that may be 25 s away."""
+        asyncio.get_running_loop().call_later(5.0, self._report.set)
+
+    async def _beat(self) -> None:
+        self._beats += 1
+        posture = self._host.posture()
+        beat = Heartbeat(
+            n=self._beats,
+            observed=self._observed,
+            local_mode=posture.local_mode,
+            state=posture.state,
+            reasons=posture.reasons,
+            health=posture.health,
+            leases=posture.leases,
+            outbox=posture.outbox,
+        )
+        answer = await self.client.heartbeat(beat)
+        self._host.answered()
+        if answer.n < self._newest_answer:
+            return
+        self._newest_answer = answer.n
+        self._host.authorization_seen(answer.authorization)
+        if answer.control is not None:
+            self._apply(answer.control)
+        for lease in answer.leases:
+            self._host.lease_seen(lease)
+
+    async def _wait(self, event: asyncio.Event, timeout_s: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await event.wait()
+        except TimeoutError:
+            return
+        finally:
+            event.clear()
