@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QApplication,
     QCheckBox,
@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.desktop.windows.parts import GAP, MARGIN, button, label
+from app.desktop.windows.parts import GAP, MARGIN, button, hug, label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,29 @@ class Choice:
     meaning: str = ""
 
 
-class Question(QDialog):
+class _Sheet(QDialog):
+    """A dialog that is opened, is gone when it is closed, and is as high as its content."""
+
+    def __init__(self, parent: QWidget | None, title: str) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(title)
+        self.setMinimumWidth(520)
+
+    def column(self) -> QVBoxLayout:
+        """Return the layout of the dialog."""
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
+        layout.setSpacing(GAP)
+        return layout
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Take the height of the content."""
+        super().showEvent(event)
+        hug(self)
+
+
+class Question(_Sheet):
     """Asks one question with a few answers, the first of which is what Enter gives."""
 
     answered = Signal(str, bool)
@@ -44,13 +66,8 @@ class Question(QDialog):
         remember: str = "",
         dismiss: str = "Cancel",
     ) -> None:
-        super().__init__(parent)
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(title)
-        self.setMinimumWidth(460)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
-        layout.setSpacing(GAP)
+        super().__init__(parent, title)
+        layout = self.column()
         layout.addWidget(label(title, "title", wrap=True))
         layout.addWidget(label(text, wrap=True))
         layout.addSpacing(4)
@@ -90,18 +107,13 @@ class Question(QDialog):
             self.accept()
 
 
-class Notice(QDialog):
+class Notice(_Sheet):
     """Tells something that went wrong, with details that can be copied."""
 
     def __init__(self, parent: QWidget | None, title: str, text: str, details: str = "") -> None:
-        super().__init__(parent)
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Stoker")
-        self.setMinimumWidth(440)
+        super().__init__(parent, "Stoker")
         self._details = details
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
-        layout.setSpacing(GAP)
+        layout = self.column()
         layout.addWidget(label(title, "title", wrap=True))
         layout.addWidget(label(text, wrap=True, selectable=True))
         row = QHBoxLayout()

@@ -78,7 +78,7 @@ class FormPage(QWidget):
         self._here.toggled.connect(self._on_place)
         layout.addLayout(row)
         self._place_note = label(
-            "Stoker runs a coordinator with its own console here. You log in there with this e-mail and password.",
+            "Stoker runs a coordinator with its own console on this computer. Choose the log-in for it here.",
             "muted",
             wrap=True,
         )
@@ -124,6 +124,12 @@ class FormPage(QWidget):
         layout.addStretch()
         layout.addSpacing(6)
         layout.addLayout(row)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Put the cursor where typing begins."""
+        super().showEvent(event)
+        first = self._coordinator if self._distant.isChecked() else self._email
+        (first if not first.text() else self._submit).setFocus()
 
     def form(self) -> PairingForm:
         """Return what is typed."""
@@ -219,6 +225,7 @@ class CodePage(QWidget):
         self._trouble.hide()
         layout.addWidget(self._trouble)
         layout.addStretch()
+        layout.addSpacing(6)
         layout.addLayout(self._build_foot())
         self._timer = QTimer(self, interval=TICK_MS)
         self._timer.timeout.connect(self._tick)

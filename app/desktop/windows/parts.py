@@ -1,7 +1,9 @@
 """Small building blocks of the windows: labels by role, cards, buttons that carry a command."""
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from functools import partial
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
 GAP = 12
 MARGIN = 22
@@ -13,8 +15,6 @@ def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: boo
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setProperty("role", role)
     made.setWordWrap(wrap)
-    if wrap:
-        made.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
     if selectable:
         made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return made
@@ -49,7 +49,11 @@ def line() -> QFrame:
 
 
 def hug(window: QWidget) -> None:
-    """Make a window as high as its content needs at its width."""
+    """Make a window as high as its content needs at its width, once its parts know how high they are."""
+    QTimer.singleShot(0, window, partial(_resize, window))
+
+
+def _resize(window: QWidget) -> None:
     layout = window.layout()
     if layout is None or not window.isVisible():
         return

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 from app.desktop.tray.icons import PICTURES
 
 Scheme = Literal["system", "light", "dark"]
-_CHEVRONS = PICTURES.as_posix()
+_PICTURES = PICTURES.as_posix()
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,21 @@ def _style_sheet(colour: Colours) -> str:
         QLineEdit:focus, QComboBox:focus {{ border: 2px solid {colour.accent}; padding: 6px 9px; }}
         QLineEdit[fault="true"] {{ border: 2px solid {colour.alert}; padding: 6px 9px; }}
         QComboBox::drop-down {{ border: none; width: 26px; }}
-        QComboBox::down-arrow {{ image: url("{_CHEVRONS}/chevron-{colour.name}.svg"); width: 12px; height: 12px; }}
+        QComboBox::down-arrow {{ image: url("{_PICTURES}/chevron-{colour.name}.svg"); width: 12px; height: 12px; }}
         QComboBox QAbstractItemView {{ background: {colour.surface}; color: {colour.text};
             border: 1px solid {colour.line}; selection-background-color: {colour.accent};
             selection-color: {colour.on_accent}; }}
+        QCheckBox, QRadioButton {{ spacing: 8px; }}
+        QCheckBox::indicator, QRadioButton::indicator {{ width: 14px; height: 14px; background: {colour.surface};
+            border: 1px solid {colour.muted}; }}
+        QCheckBox::indicator {{ border-radius: 4px; }}
+        QRadioButton::indicator {{ border-radius: 8px; }}
+        QCheckBox::indicator:checked {{ background: {colour.accent}; border-color: {colour.accent};
+            image: url("{_PICTURES}/check-{colour.name}.svg"); }}
+        QRadioButton::indicator:checked {{ border-color: {colour.accent}; background: qradialgradient(cx: 0.5, cy: 0.5,
+            radius: 0.5, fx: 0.5, fy: 0.5, stop: 0 {colour.accent}, stop: 0.55 {colour.accent},
+            stop: 0.65 {colour.surface}, stop: 1 {colour.surface}); }}
+        QCheckBox:focus, QRadioButton:focus {{ color: {colour.accent}; }}
         QProgressBar {{ background: {colour.line}; border: none; border-radius: 4px; min-height: 8px;
             max-height: 8px; }}
         QProgressBar::chunk {{ background: {colour.accent}; border-radius: 4px; }}
