@@ -146,15 +146,15 @@ def check(arguments: list[str]) -> int:
 def bench(arguments: list[str]) -> int:
     """Run one benchmark by name, or all but the very long ones."""
     os.chdir(ROOT)
-    known = {path.stem: path for path in sorted((ROOT / "bench").glob("*.py")) if not path.stem.startswith("_")}
+    known = [path.stem for path in sorted((ROOT / "bench").glob("*.py")) if not path.stem.startswith("_")]
     if arguments and not arguments[0].startswith("-"):
         name, rest = arguments[0], arguments[1:]
         if name not in known:
             raise Stop(f"there is no benchmark {name!r}; there are {', '.join(known)}")
-        return become([*python(), str(known[name]), *rest])
+        return become([*python(), "-m", f"bench.{name}", *rest])
     codes = {
-        name: subprocess.run([*python(), str(path), *arguments], cwd=ROOT).returncode
-        for name, path in known.items()
+        name: subprocess.run([*python(), "-m", f"bench.{name}", *arguments], cwd=ROOT).returncode
+        for name in known
         if name not in ON_REQUEST
     }
     failed = [name for name, code in codes.items() if code != 0]

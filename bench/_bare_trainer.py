@@ -1,0 +1,55 @@
+"""Runs a job spec with the trainer alone: no core, no pipe, no journal. A child of the overhead benchmark.
+
+Prints the processor seconds of this whole process and the decisions it made.
+"""
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from worker_core.training.files import JobFolder
+from worker_core.training.reporter import Reporter
+from worker_core.training.rl.session import RlSession
+from worker_core.training.usage import UsageMeter
+from worker_core.wire.codec import encode
+from worker_core.wire.frames import ArtifactReady
+from worker_core.wire.plan import resolve
+from worker_core.wire.spec import load_spec
+
+
+class SilentReporter(Reporter):
+    """Says nothing to nobody, and is never told to leave."""
+
+    def __init__(self) -> None:
+        self.said = 0
+
+    def begin(self, phase: str, step: int, share: tuple[float, float]) -> None: ...
+
+    def tick(self, step: int, done: float, eta_s: float | None = None) -> None: ...
+
+    def leaving(self) -> bool:
+        return False
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None: ...
+
+    def log(self, text: str) -> None: ...
+
+    def checkpoint(self, artifact: ArtifactReady) -> int:
+        self.said += 1
+        return self.said
+
+
+def main(workspace: Path) -> int:
+    """Train what ``spec.json`` in the workspace says."""
+    text = (workspace / "spec.json").read_bytes()
+    plan = resolve(load_spec(text))
+    RlSession(JobFolder(workspace), plan, hashlib.sha256(text).hexdigest(), SilentReporter(), UsageMeter()).run()
+    times = os.times()
+    sys.stdout.write(encode({"cpu_seconds": times.user + times.system, "steps": plan.decisions}).decode() + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,52 @@
+"""How long a job waits for an idle worker: submit → accepted, and submit → first training step.
+
+Both ends are seen from outside: the clock starts before the submission is sent and stops when the workstation's own
+control channel shows the job (which it does after the acceptance is on its disk), or its first metric of training.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+
+from bench._stack import Bench, cartpole, milliseconds, paired_worker, parser, report
+from worker_core.control.messages import MetricEvent, Snapshot
+from worker_core.wire.vocabulary import JOB_END_STATES
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark."""
+    options = parser(__doc__ or "")
+    options.add_argument("--samples", type=int, default=30, help="jobs to submit")
+    options.add_argument("--steps", type=int, default=5, help="jobs that are followed to their first training step")
+    asked = options.parse_args(argv)
+    with paired_worker() as bench:
+        accepted = [_sample(bench, number, to_step=False) for number in range(asked.samples)]
+        stepped = [_sample(bench, number, to_step=True) for number in range(asked.steps)]
+    report({"bench": "submit-to-accepted", "samples": len(accepted), **milliseconds(accepted)}, json=asked.json)
+    report({"bench": "submit-to-first-step", "samples": len(stepped), **milliseconds(stepped)}, json=asked.json)
+    return 0
+
+
+def _sample(bench: Bench, number: int, *, to_step: bool) -> float:
+    bench.wait_idle()
+    with bench.core.control() as control:
+        events = control.snapshots(metrics=to_step)
+        next(events)
+        began = time.monotonic()
+        job_id = bench.submit(cartpole(f"latency-{number}", 1_000_000))
+        while not _reached(next(events), job_id, to_step=to_step):
+            pass
+        took = time.monotonic() - began
+    bench.client.cancel(job_id)
+    bench.wait_job(job_id, lambda job: job.state in JOB_END_STATES)
+    return took
+
+
+def _reached(event: Snapshot | MetricEvent, job_id: str, *, to_step: bool) -> bool:
+    if isinstance(event, MetricEvent):
+        return to_step and event.step > 0
+    return not to_step and event.status.job is not None and event.status.job.id == job_id
+
+
+if __name__ == "__main__":
+    sys.exit(main())
