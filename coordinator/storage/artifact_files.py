@@ -6,6 +6,7 @@ A finished file is complete and durable under its name, or not there: written, f
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,9 +75,11 @@ class ArtifactFiles:
         """Return the ids of all growing files."""
         return [path.name for path in self._uploads.iterdir()]
 
-    def blobs(self) -> Iterator[Path]:
-        """Return all finished files."""
-        return (path for folder in self._blobs.iterdir() if folder.is_dir() for path in folder.iterdir())
+    def settled_blobs(self, age_s: float) -> Iterator[Path]:
+        """Return the finished files that were written at least so long ago (by the disk's clock)."""
+        written_before = time.time() - age_s
+        files = (path for folder in self._blobs.iterdir() if folder.is_dir() for path in folder.iterdir())
+        return (path for path in files if path.stat().st_mtime < written_before)
 
     def _upload_path(self, upload_id: str) -> Path:
         return self._uploads / upload_id

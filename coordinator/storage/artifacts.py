@@ -5,6 +5,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, delete, exists, fu
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from coordinator.storage.schema_queue import artifact as artifact_table
+from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import blob as blob_table
 from coordinator.storage.schema_queue import job as job_table
 from coordinator.storage.schema_queue import upload as upload_table
@@ -162,13 +163,18 @@ def move_offset(conn: Connection, upload: Upload, offset: int, now: float) -> bo
 
 
 def complete_upload(conn: Connection, upload: Upload, now: float) -> None:
-    """The bytes are there under their name: the artifact, and every other one of the same content, is ready."""
+    """The bytes are there under their name: the account holds them and the artifact is ready."""
     held = {"account_id": upload.account_id, "sha256": upload.sha256, "size": upload.size}
     kept = upsert(blob_table).values(**held, created_at=now, used_at=now)
     conn.execute(kept.on_conflict_do_update(index_elements=["account_id", "sha256"], set_={"used_at": now}))
     conn.execute(update(upload_table).where(upload_table.c.id == upload.id).values(done=1, offset=upload.size))
-    same = (artifact_table.c.id == upload.artifact_id, artifact_table.c.state == "uploading")
-    conn.execute(update(artifact_table).where(*same).values(state="ready"))
+    mark_ready(conn, upload.artifact_id)
+
+
+def mark_ready(conn: Connection, artifact_id: str) -> None:
+    """Make an artifact visible whose bytes are here already."""
+    arriving = (artifact_table.c.id == artifact_id, artifact_table.c.state == "uploading")
+    conn.execute(update(artifact_table).where(*arriving).values(state="ready"))
 
 
 def touch_blob(conn: Connection, account_id: str, sha256: str, now: float) -> None:
@@ -199,6 +205,19 @@ def forget_blobs(conn: Connection, before: float) -> list[str]:
         conn.execute(delete(artifact_table).where(a.account_id == account_id, a.sha256 == sha256, a.job_id.is_(None)))
         conn.execute(delete(blob_table).where(b.account_id == account_id, b.sha256 == sha256))
     return [sha256 for _, sha256 in idle]
+
+
+def forget_superseded(conn: Connection, before: float) -> None:
+    """Drop what attempts left that lost their job to another before ``before``, unless a job resumes from it."""
+    a, t, j = artifact_table.c, attempt_table.c, job_table.c
+    gone = select(t.id).where(t.state == "superseded", t.ended_at < before)
+    resumed = exists().where(j.id == a.job_id, j.resume_sha256 == a.sha256)
+    conn.execute(delete(artifact_table).where(a.attempt_id.in_(gone), ~resumed))
+
+
+def growing_uploads(conn: Connection) -> set[str]:
+    """Return the ids of the uploads that are not finished."""
+    return set(conn.execute(select(upload_table.c.id).where(upload_table.c.done == 0)).scalars())
 
 
 def held_contents(conn: Connection) -> set[str]:

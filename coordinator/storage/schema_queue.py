@@ -179,7 +179,7 @@ upload = Table(
     Column("account_id", Text, nullable=False),
     # Whose upload it is: a worker, or a person of the account.
     Column("worker_id", Text),
-    Column("artifact_id", Text, ForeignKey("artifact.id"), nullable=False),
+    Column("artifact_id", Text, nullable=False),
     Column("sha256", Text, nullable=False),
     Column("size", BigInteger, nullable=False),
     Column("offset", BigInteger, nullable=False, server_default="0"),
