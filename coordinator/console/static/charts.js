@@ -164,6 +164,7 @@ class Chart {
     ctx.save();
     ctx.strokeStyle = ctx.fillStyle = colour("--ink-soft");
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+    ctx.textAlign = "left";
     ctx.setLineDash([5 * ratio, 4 * ratio]);
     for (const [step, attempt] of this.data.edges) {
       if (attempt <= 1) continue;
