@@ -1,6 +1,7 @@
 """What faces can ask of the core through the control channel."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import TypeVar
 
 from worker_core.control.messages import (

@@ -1,0 +1,189 @@
+"""What counts as an answer of the coordinator, and what a worker does about everything else."""
+
+import asyncio
+import json
+import socket
+
+import pytest
+from scripted_coordinator import Answer, ScriptedCoordinator, html, message, refusal
+
+from worker_core.link.address import Address
+from worker_core.link.client import CoordinatorClient
+from worker_core.link.exchange import Exchanger, WorkerRevoked
+from worker_core.link.faults import TransportFault
+from worker_core.link.identity import WorkerKey
+from worker_core.link.proof import access_token_hash
+from worker_core.machine.clocks import SystemClock
+from worker_core.wire.problems import ProblemError
+from worker_core.wire.work import Completion, EventBatch, Heartbeat, PollRequest, Release
+
+REQUESTS = {
+    "meta": lambda client: client.meta(),
+    "token": lambda client: client.issue_token("ses_1"),
+    "poll": lambda client: client.poll(PollRequest()),
+    "heartbeat": lambda client: client.heartbeat(Heartbeat(n=1)),
+    "accept": lambda client: client.accept("att_1", 1),
+    "events": lambda client: client.send_events("att_1", EventBatch(epoch=1, first_seq=0, events=())),
+    "complete": lambda client: client.complete("att_1", Completion(epoch=1, outcome="failed", final_seq=0)),
+    "release": lambda client: client.release("att_1", Release(epoch=1, reason="stopped")),
+}
+NO_ANSWERS = {
+    "a captive portal's page with 200": html(200),
+    "a proxy's 403": html(403),
+    "a gateway's 502": html(502),
+    "a redirect": Answer(302, headers={"Location": "http://portal.example/"}, ours=False),
+    "JSON of a stranger": Answer(200, b"{}", ours=False),
+    "an unsigned 401 of a stranger": Answer(401, b'{"error":"revoked"}', ours=False),
+    "an empty answer": Answer(200, b"", ours=False),
+    "a torn connection": Answer(raw=b""),
+    "half a head": Answer(raw=b"HTTP/1.1 200 OK\r\nContent-Le"),
+    "not HTTP at all": Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"),
+    "JSON cut off": Answer(200, b'{"gen": 1, "api"'),
+    "JSON of another shape": Answer(200, b"[1, 2, 3]"),
+    "half the promised body": Answer(200, b"{" + b" " * 1000 + b"}", cut=200),
+    "revoked without a signature": refusal("worker-revoked"),
+    "revoked with a forged signature": refusal("worker-revoked", signed="e30.e30.AAAA"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_ANSWERS)
+@pytest.mark.parametrize("request_", REQUESTS)
+async def test_what_is_not_a_coordinators_answer_is_a_transport_fault_and_nothing_more(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient, kind: str, request_: str
+) -> None:
+    if request_ == "release" and kind in ("JSON cut off", "JSON of another shape"):
+        return  # its answer has no body to read
+    for method in ("GET", "POST"):
+        coordinator.script(method, ".*", NO_ANSWERS[kind])
+    with pytest.raises(TransportFault):
+        await REQUESTS[request_](client)
+
+
+async def test_a_signed_revocation_is_believed(coordinator: ScriptedCoordinator, client: CoordinatorClient) -> None:
+    coordinator.revoke("sold")
+    with pytest.raises(WorkerRevoked) as caught:
+        await client.heartbeat(Heartbeat(n=1))
+    assert caught.value.revocation.reason == "sold"
+
+
+async def test_a_refusal_keeps_its_code_and_the_wait_it_asks_for(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient
+) -> None:
+    refused = refusal("rate-limited", "slow down")
+    refused.headers["Retry-After"] = "7"
+    coordinator.script("POST", "/v1/heartbeat", refused)
+    with pytest.raises(ProblemError) as caught:
+        await client.heartbeat(Heartbeat(n=1))
+    assert (caught.value.code, caught.value.problem.retry_after_s) == ("rate-limited", 7.0)
+
+
+async def test_a_nonce_that_is_asked_for_is_brought_once(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient
+) -> None:
+    coordinator.require_nonce = True
+    assert (await client.heartbeat(Heartbeat(n=5))).n == 5
+    assert coordinator.count("POST", "/v1/heartbeat") == 2
+
+
+async def test_a_nonce_asked_for_again_and_again_ends_in_an_error(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient
+) -> None:
+    coordinator.script("POST", "/v1/heartbeat", *[refusal("use-dpop-nonce")] * 5)
+    with pytest.raises(ProblemError):
+        await client.heartbeat(Heartbeat(n=1))
+    assert coordinator.count("POST", "/v1/heartbeat") == 2
+
+
+async def test_every_proof_names_the_request_the_token_and_the_nonce(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient
+) -> None:
+    await client.meta()
+    await client.heartbeat(Heartbeat(n=1))
+    await client.heartbeat(Heartbeat(n=2))
+    first, second = (seen.proof() for seen in coordinator.seen[1:])
+    header, claims = second
+    assert header["typ"] == "dpop+jwt"
+    assert "d" not in header["jwk"]
+    assert claims["htm"] == "POST"
+    assert claims["htu"] == f"{coordinator.url}/v1/heartbeat"
+    assert claims["ath"] == access_token_hash("token-0")
+    assert claims["nonce"] == "nonce-1"
+    assert first[1]["jti"] != claims["jti"]
+
+
+async def test_an_expired_token_is_replaced_once_for_all_who_meet_it(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient
+) -> None:
+    refreshed: list[str] = []
+
+    async def refresh(stale: str) -> None:
+        if client.link.token == stale:
+            refreshed.append(stale)
+            client.link.token = "token-1"
+
+    client.link.refresh_token = refresh
+    coordinator.script("POST", "/v1/heartbeat", *[refusal("token-expired")] * 3)
+    answers = await asyncio.gather(*(client.heartbeat(Heartbeat(n=n)) for n in range(3)))
+    assert [answer.n for answer in answers] == [0, 1, 2]
+    assert refreshed == ["token-0"]
+
+
+async def test_an_answer_moves_the_generation_and_the_age_of_contact(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient
+) -> None:
+    coordinator.gen = 7
+    assert client.link.last_answer is None
+    await client.meta()
+    assert client.link.gen == 7
+    assert client.link.last_answer is not None
+
+
+async def test_a_wrong_clock_here_is_seen_and_locks_nobody_out(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient
+) -> None:
+    coordinator.script("GET", "/v1/meta", message({"gen": 1, "api": [1, 1], "server_time": "", "min_worker_version": ""}, Date="Wed, 01 Jan 2070 00:00:00 GMT"))
+    await client.meta()
+    assert client.link.clock_offset_s > 86400
+
+
+async def test_nobody_listening_is_told_as_refused(unused_port: int) -> None:
+    exchanger = Exchanger(Address.parse(f"http://127.0.0.1:{unused_port}"), WorkerKey.generate(), SystemClock())
+    with pytest.raises(TransportFault) as caught:
+        await CoordinatorClient(exchanger).meta()
+    assert caught.value.cause == "refused"
+    assert "refuses connections" in str(caught.value)
+    await exchanger.close()
+
+
+async def test_an_unknown_name_is_told_as_such() -> None:
+    exchanger = Exchanger(Address.parse("https://stoker.invalid"), WorkerKey.generate(), SystemClock())
+    with pytest.raises(TransportFault) as caught:
+        await CoordinatorClient(exchanger).meta()
+    assert caught.value.cause == "no-name"
+    await exchanger.close()
+
+
+async def test_plain_http_behind_an_https_address_is_told_as_a_tls_fault(coordinator: ScriptedCoordinator) -> None:
+    address = Address.parse(f"https://127.0.0.1:{coordinator.port}")
+    exchanger = Exchanger(address, WorkerKey.generate(), SystemClock())
+    with pytest.raises(TransportFault) as caught:
+        await CoordinatorClient(exchanger).meta()
+    assert caught.value.cause in ("tls", "broken")
+    await exchanger.close()
+
+
+async def test_no_secret_stands_in_an_address_or_a_log(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("DEBUG"):
+        await client.heartbeat(Heartbeat(n=1))
+    assert "token-0" not in caplog.text
+    assert all("token-0" not in seen.path for seen in coordinator.seen)
+    assert json.loads(coordinator.seen[0].body)["n"] == 1
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
