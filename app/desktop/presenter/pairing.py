@@ -47,8 +47,11 @@ def check_form(form: PairingForm) -> FormError | None:
 
 def coordinator_address(typed: str) -> str:
     """Return a typed address as a URL: the scheme may be left out, a closing slash does not matter."""
-    text = typed.strip().rstrip("/")
-    if not text or "://" in text:
+    text = typed.strip()
+    if "://" in text:
+        return text if text.endswith("://") else text.rstrip("/")
+    text = text.rstrip("/")
+    if not text:
         return text
     host = urlsplit(f"//{text}").hostname or ""
     return f"{'http' if host in _LOOPBACK else 'https'}://{text}"
