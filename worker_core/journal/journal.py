@@ -5,6 +5,7 @@ awaited is on disk when the call returns. Events are the exception: they get the
 together every 250 ms; :class:`Appended` has the future of that commit.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -154,6 +155,10 @@ class Journal:
             history.add(event)
         seq = self._numbering.add(attempt_id, event, self._wall())
         return Appended(seq, self._writer.next_commit())
+
+    def committed(self) -> asyncio.Future[None]:
+        """Return the future of the commit that will have all events taken so far."""
+        return self._writer.next_commit()
 
     def next_seq(self, attempt_id: str) -> int:
         """Return the number the next event will get; after the end of an attempt, the number of its events."""

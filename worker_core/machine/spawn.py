@@ -29,7 +29,7 @@ _FOR_OURS = re.compile(
     | (STOKER|XDG|QT)_.*""",
     re.VERBOSE | re.IGNORECASE,
 )
-_NEVER = "STOKER_TOKEN"
+_NEVER = frozenset({"STOKER_TOKEN", "STOKER_ATTEMPT"})
 
 
 @dataclass(frozen=True)
@@ -85,15 +85,14 @@ def spawn(
     inherit: Sequence[int] = (),
     detached: bool = True,
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` without a shell; ``inherit`` lists the file descriptors it keeps (POSIX).
+    """Start ``command`` without a shell; ``inherit`` lists the file descriptors (Windows: handles) it keeps.
 
     ``detached`` gives it a session (Windows: process group) of its own. Without ``env`` it is taken for a part of
     Stoker and gets :func:`clean_environment` with ``own``.
     """
     environment = clean_environment(own=True) if env is None else dict(env)
-    flags = 0
     if sys.platform == "win32":
-        flags = subprocess.CREATE_NO_WINDOW | (subprocess.CREATE_NEW_PROCESS_GROUP if detached else 0)
+        return _spawn_on_windows(list(command), cwd, environment, (stdin, stdout, stderr), list(inherit), detached)
     return subprocess.Popen(
         list(command),
         cwd=cwd,
@@ -103,8 +102,7 @@ def spawn(
         stderr=stderr,
         close_fds=True,
         pass_fds=tuple(inherit),
-        start_new_session=detached and sys.platform != "win32",
-        creationflags=flags,
+        start_new_session=detached,
     )
 
 
@@ -129,6 +127,32 @@ def run_briefly(
         return Finished(process.returncode, stdout, stderr)
 
 
+if sys.platform == "win32":
+
+    def _spawn_on_windows(
+        command: list[str],
+        cwd: Path | None,
+        env: dict[str, str],
+        streams: tuple[Stream, Stream, Stream],
+        handles: list[int],
+        detached: bool,
+    ) -> subprocess.Popen[bytes]:
+        for handle in handles:
+            os.set_handle_inheritable(handle, True)
+        start = subprocess.STARTUPINFO(lpAttributeList={"handle_list": handles}) if handles else None
+        return subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            close_fds=not handles,
+            startupinfo=start,
+            creationflags=subprocess.CREATE_NO_WINDOW | (subprocess.CREATE_NEW_PROCESS_GROUP if detached else 0),
+        )
+
+
 def _is_frozen() -> bool:
     return bool(getattr(sys, "frozen", False))
 
@@ -136,4 +160,4 @@ def _is_frozen() -> bool:
 def _may_pass(name: str, own: bool) -> bool:
     if _FOR_ANY.fullmatch(name):
         return True
-    return own and name.upper() != _NEVER and _FOR_OURS.fullmatch(name) is not None
+    return own and name.upper() not in _NEVER and _FOR_OURS.fullmatch(name) is not None

@@ -1,0 +1,127 @@
+"""Files by content: inputs, checkpoints and results under the sha256 of their bytes, for all attempts together."""
+
+import asyncio
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+from pathlib import Path
+
+from worker_core.journal.journal import Journal
+from worker_core.machine.atomic_files import private_folder, sync_folder
+
+_PART_KEPT_S = 7 * 86400
+
+
+class BlobDamaged(Exception):
+    """A file does not have the content that was announced."""
+
+
+def blob_path(blobs: Path, sha256: str) -> Path:
+    """Return where the bytes of ``sha256`` lie, or would lie."""
+    return blobs / sha256[:2] / sha256
+
+
+def partial_path(blobs: Path, sha256: str) -> Path:
+    """Return where a blob grows until it is complete."""
+    return blobs / "incoming" / f"{sha256}.part"
+
+
+def hash_file(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def holds_blob(blobs: Path, sha256: str, size: int) -> bool:
+    """Tell whether the blob is here with its right bytes; one that was damaged is removed."""
+    path = blob_path(blobs, sha256)
+    if not path.is_file():
+        return False
+    if path.stat().st_size == size and hash_file(path) == sha256:
+        os.utime(path)
+        return True
+    path.unlink()
+    return False
+
+
+def add_blob(blobs: Path, source: Path, sha256: str, size: int) -> Path:
+    """Take a complete file in, as a second name of it or as a copy; raises :class:`BlobDamaged` or OSError."""
+    path = blob_path(blobs, sha256)
+    if holds_blob(blobs, sha256, size):
+        return path
+    private_folder(path.parent)
+    temporary = Path(tempfile.mkdtemp(prefix=".taking-", dir=blobs)) / sha256
+    try:
+        link_or_copy(source, temporary)
+        # What is checked is the file under our own name, whatever the job does to its name meanwhile.
+        _check(temporary, sha256, size)
+        temporary.replace(path)
+    finally:
+        shutil.rmtree(temporary.parent)
+    sync_folder(path.parent)
+    return path
+
+
+def finish_partial(blobs: Path, sha256: str, size: int) -> Path:
+    """Make the complete partial file a blob; a wrong one is removed and raises :class:`BlobDamaged`."""
+    part, path = partial_path(blobs, sha256), blob_path(blobs, sha256)
+    try:
+        _check(part, sha256, size)
+    except BlobDamaged:
+        part.unlink(missing_ok=True)
+        raise
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    private_folder(path.parent)
+    part.replace(path)
+    sync_folder(path.parent)
+    return path
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where the file system has no such thing."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except (OSError, NotImplementedError):
+        with source.open("rb") as old, target.open("xb") as new:
+            shutil.copyfileobj(old, new, 1 << 20)
+            new.flush()
+            os.fsync(new.fileno())
+
+
+async def collect_blobs(blobs: Path, journal: Journal, budget_bytes: int) -> int:
+    """Remove the blobs unused for longest until all fit the budget; what is still needed stays. Return bytes freed."""
+    needed = {upload.sha256 for upload in await journal.uploads()}
+    for row in await journal.attempts():
+        needed |= {one.sha256 for one in row.accepted.inputs}
+        needed |= {point.sha256 for point in (row.checkpoint, row.accepted.resume_from) if point}
+    return await asyncio.to_thread(_collect, blobs, needed, budget_bytes)
+
+
+def _collect(blobs: Path, needed: set[str], budget_bytes: int) -> int:
+    files = [(path.stat(), path) for path in blobs.glob("??/*") if path.is_file()]
+    total = sum(found.st_size for found, _ in files)
+    freed = 0
+    for found, path in sorted(files, key=lambda item: item[0].st_mtime):
+        if total - freed <= budget_bytes:
+            break
+        if path.name not in needed:
+            path.unlink(missing_ok=True)
+            freed += found.st_size
+    for part in blobs.glob("incoming/*.part"):
+        if part.stat().st_mtime < time.time() - _PART_KEPT_S:
+            part.unlink(missing_ok=True)
+    return freed
+
+
+def _check(path: Path, sha256: str, size: int) -> None:
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        raise BlobDamaged(f"{path.name} is not a plain file")
+    if found.st_size != size:
+        raise BlobDamaged(f"{sha256[:12]}… has {found.st_size} bytes, {size} were announced")
+    if hash_file(path) != sha256:
+        raise BlobDamaged(f"{sha256[:12]}… has other bytes than were announced")

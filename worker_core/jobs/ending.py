@@ -1,0 +1,127 @@
+"""What the end of a job means: pure, from what was seen of it."""
+
+import signal
+from dataclasses import dataclass
+
+from worker_core.jobs.watch import Cause
+from worker_core.journal.records import AttemptEnd
+from worker_core.wire.codec import Message
+from worker_core.wire.durations import format_duration
+from worker_core.wire.frames import Done, JobError, Usage
+from worker_core.wire.vocabulary import FailureClass
+from worker_core.wire.work import Limits
+
+
+class Seen(Message):
+    """All that was seen of a job until its tree was gone."""
+
+    limits: Limits
+    usage: Usage
+    done: Done | None = None
+    exit: int | None = None
+    cause: Cause | None = None
+    killed: bool = False
+    trouble: str = ""
+    """Why its frames, or the files it announced, could not be taken."""
+    spoke: bool = False
+    """Whether any frame came."""
+    out_of_memory: bool = False
+    """Whether the system ended processes for want of memory meanwhile."""
+    tail: str = ""
+    """Its last lines."""
+    leftovers: int = 0
+    """Processes of it that ran on after its main process and were killed."""
+    survivors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Failure:
+    failure: FailureClass
+    message: str
+
+
+def classify(seen: Seen) -> AttemptEnd:
+    """Return how the attempt ended."""
+    if seen.done and seen.done.outcome in ("succeeded", "failed") and seen.cause not in ("broken", "full"):
+        return _end_by_own_word(seen, seen.done)
+    failure = _failure_by_rule(seen)
+    if failure is None and _left_on_request(seen):
+        return _end(seen, "stopped", None)
+    return _end(seen, "finished", failure or _failure(seen))
+
+
+def _end_by_own_word(seen: Seen, done: Done) -> AttemptEnd:
+    return AttemptEnd(
+        how="finished",
+        outcome="succeeded" if done.outcome == "succeeded" else "failed",
+        error=done.error,
+        exit=seen.exit,
+        usage=done.usage,
+        forced=seen.killed,
+        note=_note(seen),
+    )
+
+
+def _left_on_request(seen: Seen) -> bool:
+    said_so = seen.done is not None and seen.done.outcome in ("stopped", "canceled")
+    return said_so or seen.cause == "asked"
+
+
+def _failure_by_rule(seen: Seen) -> _Failure | None:
+    limits = seen.limits
+    if seen.cause == "silence":
+        return _Failure("silence", f"The job said nothing for {format_duration(limits.silence_s)} and was ended.")
+    if seen.cause == "runtime":
+        longest = format_duration(limits.max_runtime_s)
+        return _Failure("exception", f"The job ran longer than the {longest} that its spec allows and was stopped.")
+    if seen.cause == "broken":
+        return _Failure("exception", f"The job wrote something that cannot be used: {seen.trouble}.")
+    if seen.cause == "full":
+        return _Failure("disk-full", f"The disk of the worker is full: {seen.trouble}.")
+    if seen.cause == "disk":
+        room = f"{limits.max_disk_bytes / 1e9:.1f} GB"
+        return _Failure("disk-full", f"The job wrote more than the {room} that its spec allows and was stopped.")
+    return None
+
+
+def _failure(seen: Seen) -> _Failure:
+    code = seen.exit
+    if code is not None and code < 0:
+        return _signal_failure(-code, seen.out_of_memory)
+    if not seen.spoke:
+        return _Failure("start-failed", f"The job process ended with exit code {code} before it said anything.")
+    if code == 0:
+        return _Failure("exception", "The job process left without saying how the job ended.")
+    return _Failure("exception", f"The job process ended with exit code {code}.")
+
+
+def _signal_failure(number: int, out_of_memory: bool) -> _Failure:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    if out_of_memory and name == "SIGKILL":
+        return _Failure("out-of-memory", "The system ended the job because the computer ran out of memory.")
+    return _Failure("signal", f"The job process was ended by {name}.")
+
+
+def _end(seen: Seen, how: str, failure: _Failure | None) -> AttemptEnd:
+    error = failure and JobError(failure=failure.failure, message=failure.message, traceback=seen.tail)
+    return AttemptEnd(
+        how="stopped" if how == "stopped" else "finished",
+        outcome="failed" if failure else None,
+        error=error,
+        exit=seen.exit,
+        usage=seen.done.usage if seen.done else seen.usage,
+        forced=seen.killed,
+        note=_note(seen),
+    )
+
+
+def _note(seen: Seen) -> str:
+    if seen.survivors:
+        pids = ", ".join(str(pid) for pid in seen.survivors)
+        return f"Processes of the job could not be ended: {pids}."
+    if seen.leftovers and not seen.killed:
+        return f"The job left {seen.leftovers} process(es) running in the background; they were ended."
+    return ""

@@ -1,0 +1,149 @@
+"""A job's processes: how the first one is known again, and how the whole tree is ended.
+
+A process belongs to a job when it descends from the job's first process, shares its session or group, or carries
+the job's mark in its environment; so a child in a session of its own, whose parent has died, is still found.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+MARK = "STOKER_ATTEMPT"
+_STEP_S = 0.02
+_START_TOLERANCE_S = 0.02
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """A process and when it started, which tells it from a later one with the same number."""
+
+    pid: int
+    started: float
+
+
+@dataclass(frozen=True)
+class TreeEnd:
+    """How many processes were killed, and which could not be ended."""
+
+    killed: int
+    left: tuple[int, ...]
+
+
+def identify(pid: int) -> ProcessIdentity:
+    """Return the identity of a running process; one that has ended already gets no start time."""
+    started = _started(pid)
+    return ProcessIdentity(pid, -1.0 if started is None else started)
+
+
+def is_running(identity: ProcessIdentity) -> bool:
+    """Tell whether this very process still runs; a zombie does not."""
+    started = _started(identity.pid)
+    return started is not None and abs(started - identity.started) <= _START_TOLERANCE_S
+
+
+def end_tree(identity: ProcessIdentity | None, attempt_id: str, *, limit_s: float) -> TreeEnd:
+    """Kill everything that belongs to a job and wait until nothing is left, for ``limit_s`` at most.
+
+    This blocks: call it in a thread. Again and again, because a tree may grow while it is felled.
+    """
+    seen: set[int] = set()
+    deadline = time.monotonic() + limit_s
+    while True:
+        members = find_tree(identity, attempt_id)
+        if not members or time.monotonic() > deadline:
+            return TreeEnd(len(seen), tuple(process.pid for process in members))
+        for process in members:
+            seen.add(process.pid)
+            _kill(process)
+        time.sleep(_STEP_S)
+
+
+def find_tree(identity: ProcessIdentity | None, attempt_id: str) -> list[psutil.Process]:
+    """Return the live processes of a job."""
+    root = identity.pid if identity and is_running(identity) else None
+    spared = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    candidates = [process for process in psutil.process_iter() if process.pid not in spared]
+    children = _children(candidates)
+    members = _descendants(root, children) if root else set[int]()
+    session = identity.pid if identity else None
+    for process in candidates:
+        if process.pid not in members and (_in_session(process.pid, session) or _carries_mark(process, attempt_id)):
+            members |= _descendants(process.pid, children)
+    return [process for process in candidates if process.pid in members and _is_alive(process)]
+
+
+def _children(processes: Iterable[psutil.Process]) -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for process in processes:
+        try:
+            children.setdefault(process.ppid(), []).append(process.pid)
+        except psutil.NoSuchProcess:
+            continue
+    return children
+
+
+def _descendants(root: int, children: dict[int, list[int]]) -> set[int]:
+    found, ahead = set[int](), [root]
+    while ahead:
+        pid = ahead.pop()
+        if pid not in found:
+            found.add(pid)
+            ahead += children.get(pid, [])
+    return found
+
+
+def _in_session(pid: int, session: int | None) -> bool:
+    if sys.platform == "win32" or session is None:
+        return False
+    try:
+        return os.getsid(pid) == session
+    except OSError:
+        return False
+
+
+def _carries_mark(process: psutil.Process, attempt_id: str) -> bool:
+    try:
+        return process.environ().get(MARK) == attempt_id
+    except (psutil.Error, OSError):
+        return False
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _kill(process: psutil.Process) -> None:
+    try:
+        process.kill()
+    except psutil.Error:
+        return  # it has ended, or resists: the next look tells
+
+
+def _started(pid: int) -> float | None:
+    """Return when a live process started: on Linux since the boot, because the clock may be set meanwhile."""
+    if sys.platform != "linux":
+        return _started_by_clock(pid)
+    try:
+        # The name, in brackets, may hold anything; state and start time are fields 3 and 22.
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    if fields[0] in (b"Z", b"X"):
+        return None
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _started_by_clock(pid: int) -> float | None:
+    try:
+        process = psutil.Process(pid)
+        return process.create_time() if process.status() != psutil.STATUS_ZOMBIE else None
+    except psutil.NoSuchProcess:
+        return None

@@ -1,0 +1,33 @@
+"""Starts a job process on Linux and macOS: its pipes are inherited file descriptors."""
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from worker_core.machine.spawn import spawn
+
+
+def start_with_pipes(
+    command: Callable[[int, int], list[str]], *, cwd: Path, env: Mapping[str, str], output: tuple[int, int]
+) -> tuple[subprocess.Popen[bytes], int, int]:
+    """Start ``command(frames, orders)`` and return the process, our end of its frames and our end of its orders."""
+    frames_in, frames_out = os.pipe()
+    orders_in, orders_out = os.pipe()
+    try:
+        process = spawn(
+            command(frames_out, orders_in),
+            cwd=cwd,
+            env=env,
+            stdout=output[0],
+            stderr=output[1],
+            inherit=(frames_out, orders_in),
+        )
+    except BaseException:
+        os.close(frames_in)
+        os.close(orders_out)
+        raise
+    finally:
+        os.close(frames_out)
+        os.close(orders_in)
+    return process, frames_in, orders_out

@@ -1,0 +1,97 @@
+"""Winds up what an earlier core left: its job leaves by itself or is ended, and its last checkpoint counts."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from worker_core.jobs.artifacts import BadArtifact, take_artifact
+from worker_core.jobs.process import ProcessIdentity, TreeEnd, end_tree, find_tree
+from worker_core.jobs.workspace import workspace_path
+from worker_core.journal.journal import Journal
+from worker_core.journal.records import AttemptEnd, AttemptRow
+from worker_core.machine.paths import Paths
+from worker_core.wire.codec import BadMessage, Count, Message, Sha256, decode
+from worker_core.wire.events import CheckpointSaved, Log
+from worker_core.wire.frames import ArtifactReady
+
+_LOOK_EVERY_S = 0.25
+_KILL_LIMIT_S = 20.0
+_MAX_NOTE_BYTES = 64 * 1024
+
+
+class LatestCheckpoint(Message):
+    """``checkpoints/latest.json``: written by a job after each complete checkpoint file."""
+
+    path: str
+    step: Count
+    sha256: Sha256
+    size: Count
+
+
+async def recover_attempt(row: AttemptRow, *, paths: Paths, journal: Journal, grace_s: float) -> AttemptEnd:
+    """Return how an attempt ended whose core went away; on return none of its processes is left.
+
+    A job notices that its core is gone when its orders end. It then saves a checkpoint and leaves, for which it has
+    ``grace_s``.
+    """
+    tree = await _see_it_leave(row, grace_s)
+    if row.end is not None:
+        return row.end
+    end = _end_by_own_word(row)
+    if end is None:
+        await _take_last_checkpoint(row, paths, journal)
+        end = AttemptEnd(how="interrupted", forced=tree.killed > 0, note="The worker stopped while this job ran.")
+    await journal.set_end(row.attempt_id, end)
+    return end
+
+
+async def _see_it_leave(row: AttemptRow, grace_s: float) -> TreeEnd:
+    identity = None
+    if row.pid is not None and row.pid_started is not None:
+        identity = ProcessIdentity(row.pid, row.pid_started)
+    deadline = time.monotonic() + grace_s
+    while time.monotonic() < deadline:
+        if not await asyncio.to_thread(find_tree, identity, row.attempt_id):
+            break
+        await asyncio.sleep(_LOOK_EVERY_S)
+    return await asyncio.to_thread(end_tree, identity, row.attempt_id, limit_s=_KILL_LIMIT_S)
+
+
+def _end_by_own_word(row: AttemptRow) -> AttemptEnd | None:
+    done = row.done
+    if done is None or done.outcome not in ("succeeded", "failed"):
+        return None
+    outcome = "succeeded" if done.outcome == "succeeded" else "failed"
+    return AttemptEnd(how="finished", outcome=outcome, error=done.error, usage=done.usage)
+
+
+async def _take_last_checkpoint(row: AttemptRow, paths: Paths, journal: Journal) -> None:
+    """Keep a checkpoint that the job wrote after the core had gone."""
+    workspace = workspace_path(paths, row.attempt_id)
+    latest = await asyncio.to_thread(_read_latest, workspace)
+    if latest is None or (row.checkpoint and latest.step <= row.checkpoint.step):
+        return
+    ready = ArtifactReady(
+        name=Path(latest.path).name,
+        kind="checkpoint",
+        path=latest.path,
+        sha256=latest.sha256,
+        size=latest.size,
+        step=latest.step,
+    )
+    try:
+        await take_artifact(paths, journal, row.attempt_id, workspace, ready, time.time())
+    except (BadArtifact, OSError) as error:
+        text = f"the last checkpoint (step {latest.step}) cannot be used: {error}"
+        journal.append(row.attempt_id, Log(ts=time.time(), stream="stoker", text=text))
+        return
+    saved = CheckpointSaved(ts=time.time(), step=latest.step, sha256=latest.sha256, size=latest.size)
+    journal.append(row.attempt_id, saved)
+
+
+def _read_latest(workspace: Path) -> LatestCheckpoint | None:
+    try:
+        with (workspace / "checkpoints" / "latest.json").open("rb") as file:
+            return decode(file.read(_MAX_NOTE_BYTES), LatestCheckpoint)
+    except (OSError, BadMessage):
+        return None  # no checkpoint was complete yet

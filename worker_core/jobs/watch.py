@@ -1,0 +1,70 @@
+"""When a job has to be told to stop, and when it has to be ended: pure, fed with the time that passed.
+
+The time is what the core really watched. A core that was itself blocked, or a machine that slept, counts one step at
+most, so that no job is ended for a silence nobody could have heard.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from worker_core.wire.work import Limits
+
+MAX_STEP_S = 1.0
+
+Cause = Literal["asked", "silence", "runtime", "disk", "broken", "full"]
+"""Why a job was stopped or ended: asked for; no frame came; too long; wrote too much; wrote no frames; disk full."""
+
+Action = Literal["order-stop", "kill"]
+
+
+@dataclass
+class Watch:
+    """What is counted for one running job."""
+
+    limits: Limits
+    silent_s: float = 0.0
+    running_s: float = 0.0
+    cause: Cause | None = None
+    grace_s: float = 0.0
+    killed: bool = False
+
+    def heard(self) -> None:
+        """A frame came, or one is being worked on."""
+        self.silent_s = 0.0
+
+    def tick(self, passed_s: float, workspace_bytes: int = 0) -> Action | None:
+        """Count ``passed_s`` and say what is due now."""
+        step = min(passed_s, MAX_STEP_S)
+        self.silent_s += step
+        self.running_s += step
+        if self.cause is not None:
+            self.grace_s -= passed_s
+            return self._kill() if self.grace_s <= 0 else None
+        if self.silent_s > self.limits.silence_s:
+            self.cause = "silence"
+            return self._kill()
+        if self.running_s > self.limits.max_runtime_s:
+            return self.stop("runtime", self.limits.stop_grace_s)
+        if workspace_bytes > self.limits.max_disk_bytes:
+            return self.stop("disk", self.limits.stop_grace_s)
+        return None
+
+    def stop(self, cause: Cause, grace_s: float) -> Action | None:
+        """Let the job save and leave within ``grace_s``; a second wish can only shorten the grace."""
+        if self.cause is not None:
+            self.grace_s = min(self.grace_s, grace_s)
+            return None
+        self.cause, self.grace_s = cause, grace_s
+        return "order-stop"
+
+    def kill(self, cause: Cause = "asked") -> Action | None:
+        """End the job at once."""
+        if self.cause is None:
+            self.cause = cause
+        return self._kill()
+
+    def _kill(self) -> Action | None:
+        if self.killed:
+            return None
+        self.killed = True
+        return "kill"
