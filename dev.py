@@ -39,7 +39,7 @@ QT = {
     "libfontconfig1": "libfontconfig.so.1",
     "libdbus-1-3": "libdbus-1.so.3",
     "libxkbcommon0": "libxkbcommon.so.0",
-    "fonts-dejavu-core": "path:/usr/share/fonts",
+    "fonts-dejavu-core": "path:/usr/share/fonts/truetype",
     "libx11-xcb1": "libX11-xcb.so.1",
     "libxkbcommon-x11-0": "libxkbcommon-x11.so.0",
     "libxcb-cursor0": "libxcb-cursor.so.0",
@@ -58,6 +58,9 @@ TESTING = {
     "xauth": "bin:xauth",
     "dbus-daemon": "bin:dbus-run-session",
     "gnome-keyring": "bin:gnome-keyring-daemon",
+    "x11-utils": "bin:xwininfo",
+    "python3-dbus": "path:/usr/lib/python3/dist-packages/dbus",
+    "python3-gi": "path:/usr/lib/python3/dist-packages/gi",
     "chromium": "bin:chromium",
     "libatomic1": "libatomic.so.1",
 }
@@ -205,7 +208,7 @@ def is_there(proof: str, libraries: set[str]) -> bool:
     if kind == "bin":
         return shutil.which(name) is not None
     if kind == "path":
-        return any(Path(name).glob("**/*.[to]t[fc]"))
+        return Path(name).exists()
     return name in libraries
 
 
