@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 from collections import OrderedDict, deque
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from worker_core.control.endpoint import make_endpoint, remove_endpoint, write_endpoint
@@ -125,28 +126,32 @@ class ControlServer:
 
     async def _listen(self) -> tuple[asyncio.Server, Any, str]:
         if sys.platform == "win32":
-            server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=MAX_LINE_BYTES)
+            server = await asyncio.start_server(self._receive, "127.0.0.1", 0, limit=MAX_LINE_BYTES)
             return server, "tcp", f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         path = self._paths.control_socket
         private_folder(path.parent)
         path.unlink(missing_ok=True)  # we hold the home's lock, so a socket that lies here is a dead core's
         before = os.umask(0o077)
         try:
-            server = await asyncio.start_unix_server(self._serve, str(path), limit=MAX_LINE_BYTES)
+            server = await asyncio.start_unix_server(self._receive, str(path), limit=MAX_LINE_BYTES)
         finally:
             os.umask(before)
         return server, "unix", str(path)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = _Client(reader, writer)
         if len(self._clients) >= MAX_CLIENTS:
             client.close()
             return
         self._clients.add(client)
-        task = asyncio.current_task()
-        if task is not None:
-            self._work.add(task)
-            task.add_done_callback(self._work.discard)
+        self._start(self._serve(client))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _serve(self, client: "_Client") -> None:
         try:
             if await self._welcomed(client):
                 await self._converse(client)
@@ -186,9 +191,7 @@ class ControlServer:
     def _obey(self, client: "_Client", line: ClientLine) -> None:
         match line:
             case Request():
-                task = asyncio.create_task(self._answer(client, line))
-                self._work.add(task)
-                task.add_done_callback(self._work.discard)
+                self._start(self._answer(client, line))
             case Subscribe():
                 client.subscribed, client.wants_metrics = True, line.metrics
                 client.offer_snapshot(self._snapshot())

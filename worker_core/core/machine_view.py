@@ -1,7 +1,9 @@
 """This computer as the core looks at it: load, disk and devices, read seldom and remembered between."""
 
+from collections.abc import Callable
+
 from worker_core.core.settings import Settings
-from worker_core.jobs.runtime import RuntimeMissing, find_runtime
+from worker_core.jobs.runtime import Runtime, RuntimeMissing
 from worker_core.machine.host import DiskSpace, read_host, read_load
 from worker_core.machine.paths import Paths
 from worker_core.machine.sources import Sources
@@ -16,12 +18,15 @@ SICK_FREE_SHARE = 0.05
 class MachineView:
     """The newest readings."""
 
-    def __init__(self, sources: Sources, paths: Paths, settings: Settings) -> None:
+    def __init__(
+        self, sources: Sources, paths: Paths, settings: Settings, resolve_runtime: Callable[[], Runtime]
+    ) -> None:
         self.gpus: tuple[GpuShown, ...] = ()
         self.load = DeviceLoad()
         self._sources = sources
         self._paths = paths
         self._settings = settings
+        self._resolve_runtime = resolve_runtime
         self._disk = DiskSpace(free_bytes=0, total_bytes=0)
         self.refresh()
 
@@ -44,7 +49,7 @@ class MachineView:
             text = f"{free_gib:.1f} GiB of disk are free, {needed_gib:.1f} are needed to take a job. Free some space."
             return "disk-full", text
         try:
-            find_runtime()
+            self._resolve_runtime()
         except RuntimeMissing as error:
             return "device-missing", str(error)
         return None

@@ -6,7 +6,7 @@ background. What shall become of an attempt is in the journal before anything is
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -14,7 +14,7 @@ from worker_core.core.life import Event, HeldFound, JobGone, OfferGone, OfferGra
 from worker_core.core.reports import is_what_was_signed, job_shown, lease_report, new_attempt
 from worker_core.jobs.attempt import AttemptRun
 from worker_core.jobs.recovery import recover_attempt
-from worker_core.jobs.runtime import Runtime, RuntimeMissing, find_runtime
+from worker_core.jobs.runtime import Runtime, RuntimeMissing
 from worker_core.jobs.workspace import Fetch, FetchFailed
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import AttemptEnd, AttemptRow, JournalError, NewAttempt
@@ -74,12 +74,15 @@ class SlotHost(Protocol):
 class Slot:
     """Runs one attempt at a time."""
 
-    def __init__(self, paths: Paths, journal: Journal, clock: Clock, host: SlotHost) -> None:
+    def __init__(
+        self, paths: Paths, journal: Journal, clock: Clock, host: SlotHost, resolve_runtime: Callable[[], Runtime]
+    ) -> None:
         self.job_ends = 0
         self._paths = paths
         self._journal = journal
         self._clock = clock
         self._host = host
+        self._resolve_runtime = resolve_runtime
         self._client: CoordinatorClient | None = None
         self._delivery: Delivery | None = None
         self._offer: tuple[Offer, str] | None = None
@@ -263,7 +266,7 @@ class Slot:
         assert row is not None
         await self._begin_delivery_of(row.attempt_id)
         try:
-            runtime = find_runtime()
+            runtime = self._resolve_runtime()
         except RuntimeMissing as error:
             end = AttemptEnd(
                 how="finished", outcome="failed", error=JobError(failure="start-failed", message=str(error))

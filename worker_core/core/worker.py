@@ -30,6 +30,7 @@ from worker_core.core.shown import show
 from worker_core.core.slot import Slot
 from worker_core.core.version import VERSION
 from worker_core.jobs.blobs import blob_path, collect_blobs
+from worker_core.jobs.runtime import Runtime, find_runtime
 from worker_core.jobs.workspace import remove_workspace, sweep_workspaces
 from worker_core.journal.journal import Journal
 from worker_core.link.identity import BadCredential, WorkerKey
@@ -61,12 +62,13 @@ class Worker:
         settings: Settings,
         started_by: str,
         once: bool = False,
+        resolve_runtime: Callable[[], Runtime] = find_runtime,
     ) -> None:
         clock = sources.clock
         enrollment, farewell = read_enrollment(journal), read_farewell(journal)
         self.known = Knowledge(
             clock=clock,
-            machine=MachineView(sources, paths, settings),
+            machine=MachineView(sources, paths, settings, resolve_runtime),
             pid=os.getpid(),
             started_by=started_by,
             started_at=clock.now(),
@@ -83,7 +85,7 @@ class Worker:
         self._settings = settings
         self._once = once
         self._desk = PairingDesk(paths, journal, sources, VERSION)
-        self._slot = Slot(paths, journal, clock, self)
+        self._slot = Slot(paths, journal, clock, self, resolve_runtime)
         self._mail = Correspondence(self.known, self._slot, journal, self.feed, self.changed, self._delivered)
         self._membership: Membership | None = None
         self._decision: asyncio.Future[PairOutcome] | None = None
