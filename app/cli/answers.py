@@ -39,7 +39,7 @@ def exchange(send: Callable[[], httpx.Response], url: str, patience: Patience) -
         try:
             return checked(send(), url)
         except httpx.TransportError as error:
-            fault = explain_transport_error(error, url)
+            fault = explain_transport_error(error, httpx.URL(url).netloc.decode())
             raise Unreachable(
                 f"Cannot reach the coordinator at {url}.",
                 why=_sentence(str(fault)),

@@ -47,7 +47,6 @@ def refused(error: ControlError) -> CliError:
     if error.code == "not-paired":
         return NotAvailable(
             "This worker is not paired.",
-            why=error.text,
             cure="Run: stoker pair --coordinator URL --email YOU",
             code="not-paired",
         )
@@ -90,7 +89,7 @@ def stop(
 
 def resume(context: typer.Context) -> int:
     """Take jobs again."""
-    return _set_mode(context, ModeArgs(mode="run"), "Running: this worker takes jobs.")
+    return _set_mode(context, ModeArgs(mode="run"), "Resumed: this worker may take jobs.")
 
 
 def _set_mode(context: typer.Context, wanted: ModeArgs, text: str) -> int:
@@ -99,6 +98,8 @@ def _set_mode(context: typer.Context, wanted: ModeArgs, text: str) -> int:
         client.request("mode", wanted)
         shown = client.status()
     terminal.done(text)
+    if shown.worker is None:
+        terminal.say("  It is not paired yet: stoker pair --coordinator URL --email YOU", "yellow")
     if wanted.mode == "run" and shown.mode.console not in (None, "run"):
         terminal.say(f"  The console still says {shown.mode.console}; the stricter of the two counts.", "yellow")
     return 0
