@@ -11,7 +11,6 @@ from pathlib import Path
 
 import platformdirs
 
-from coordinator.accounts.people import BadAccount
 from coordinator.errors import HostError
 from coordinator.storage.data_folder import FolderInUse
 
@@ -91,10 +90,10 @@ def _password(arguments: argparse.Namespace) -> str:
     if arguments.password_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
-        raise BadAccount("no terminal to ask for the password; use --password-stdin")
+        raise HostError("no terminal to ask for the password; use --password-stdin")
     password = getpass.getpass(f"Password for {arguments.email}: ")
     if getpass.getpass("Again: ") != password:
-        raise BadAccount("the two passwords differ")
+        raise HostError("the two passwords differ")
     return password
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import json
 import logging
 import os
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.applications import Starlette
 
+from coordinator.accounts.networks import is_loopback
 from coordinator.api.context import Services
 from coordinator.assembly import build_app, build_services, running, stop
 from coordinator.errors import HostError
@@ -74,14 +74,6 @@ def check_public_url(host: str, public_url: str | None) -> None:
             f"--host {host} lets other machines in, which needs HTTPS: put a TLS proxy in front and give its address "
             "with --public-url https://…, or leave --host away to serve this machine only"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host name means this machine only."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def bind(host: str, port: int) -> socket.socket:

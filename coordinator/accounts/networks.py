@@ -13,3 +13,11 @@ def network_of(ip: str) -> str:
         address = address.ipv4_mapped
     bits = 24 if address.version == 4 else 56
     return str(ipaddress.ip_network(f"{address}/{bits}", strict=False))
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host name means this machine only."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

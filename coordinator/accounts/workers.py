@@ -262,7 +262,9 @@ def find_worker(conn: Connection, account_id: str, id_or_name: str) -> AnyRow:
 
 
 def check_name_free(conn: Connection, account_id: str, name: str, but: str = "") -> None:
-    """Refuse a name that another living worker of the account has."""
+    """Refuse a name that another living worker of the account has, or that nobody could type again."""
+    if not name.isprintable() or name != name.strip():
+        raise problem("invalid-request", "a worker's name has printable characters and no blanks around it")
     query = select(worker.c.id).where(
         worker.c.account_id == account_id, worker.c.name == name, worker.c.revoked_at.is_(None), worker.c.id != but
     )

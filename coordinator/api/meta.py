@@ -1,4 +1,7 @@
-"""What anyone may ask: who we are (S0) and whether we are up."""
+"""What anyone may ask: who we are (S0) and whether we are up.
+
+The two health addresses stand on the same listener: it is loopback, or behind a proxy that chooses what it shows.
+"""
 
 from sqlalchemy import text
 from starlette.requests import Request

@@ -32,6 +32,7 @@ class DataFolder:
         path = path.expanduser().absolute()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.chmod(0o700)
             lock = open(path / _LOCK_NAME, "a+", encoding="utf-8", opener=_private)  # noqa: SIM115
         except OSError as error:
             raise UnusableFolder(f"cannot use the data folder {path}: {error.strerror or error}") from error

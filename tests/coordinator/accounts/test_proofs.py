@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,7 +37,7 @@ class Bench:
         self.nonces = Nonces(self.clock, 300.0)
         self.proofs = Proofs(self.nonces, origins or (ORIGIN,))
 
-    def make(self, *, header=None, key=KEY, algorithm="Ed25519", **changes) -> str:
+    def make(self, *, header=None, key: Any = KEY, algorithm="Ed25519", **changes) -> str:
         claims = {
             "jti": secrets.token_hex(8),
             "htm": "POST",

@@ -1,0 +1,63 @@
+"""Rate limits: at most so many marks in any window, whatever the times are."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.accounts import rates
+from coordinator.accounts.rates import RateLimit
+from worker_core.wire.problems import ProblemError
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+@given(st.lists(st.floats(0, 40), max_size=60), st.integers(1, 6))
+def test_no_window_ever_holds_more_marks_than_the_limit(pauses, limit):
+    clock = HandClock()
+    rate = RateLimit(clock, limit, 60.0)
+    passed: list[float] = []
+    for pause in pauses:
+        clock.time += pause
+        if rate.wait_s("key") == 0:
+            rate.mark("key")
+            passed.append(clock.time)
+    for start in passed:
+        assert sum(start <= moment < start + 60.0 for moment in passed) <= limit
+
+
+@given(st.lists(st.floats(0, 40), max_size=60), st.integers(1, 6))
+def test_after_the_wait_it_told_a_key_passes(pauses, limit):
+    clock = HandClock()
+    rate = RateLimit(clock, limit, 60.0)
+    for pause in pauses:
+        clock.time += pause
+        clock.time += rate.wait_s("key") + 1e-6
+        assert rate.wait_s("key") == 0
+        rate.mark("key")
+
+
+def test_keys_do_not_block_each_other():
+    rate = RateLimit(HandClock(), 1, 60.0)
+    rate.mark("one")
+    rate.check("two", "wait")
+    with pytest.raises(ProblemError) as refused:
+        rate.check("one", "wait")
+    assert refused.value.problem.retry_after_s == 60.0
+
+
+def test_what_is_kept_is_bounded(monkeypatch):
+    monkeypatch.setattr(rates, "MAX_KEYS", 3)
+    rate = RateLimit(HandClock(), 1, 60.0)
+    for key in "abcd":
+        rate.mark(key)
+    assert rate.wait_s("a") == 0
+    assert rate.wait_s("d") > 0
