@@ -37,7 +37,7 @@ _LATER_KEYS = {
     "system.simulator.step_timeout_s": "is not supported by this version; limits.silence_seconds ends a job that hangs",
     "training.allocation": "is not supported by this version: there is one trainable skill, which gets every cycle",
 }
-_ENTRY = re.compile(r"^(gymnasium:[\w.\-/:]+|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
+_ENTRY = re.compile(r"^(gymnasium:[\w.\-/]+|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
 
 
 class BadSpec(Mistakes):

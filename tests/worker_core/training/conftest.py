@@ -79,7 +79,9 @@ class ScriptedCore:
     def wait_for(self, wanted: Callable[[FrameBody], bool]) -> FrameBody:
         """Wait for the first frame that is wanted."""
         with self._heard:
-            found = self._heard.wait_for(lambda: any(map(wanted, self.bodies)) or self.process.poll() is not None, GUARD_S)
+            found = self._heard.wait_for(
+                lambda: any(map(wanted, self.bodies)) or self.process.poll() is not None, GUARD_S
+            )
             assert found, f"no such frame in {GUARD_S} s"
         return next(body for body in self.bodies if wanted(body))
 

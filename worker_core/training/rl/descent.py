@@ -9,7 +9,7 @@ L = -mean(min(r Â, clip(r, 1±ε) Â)) + c_v mean((R - V)²) - c_e mean(H), wit
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,7 +135,7 @@ class NumpyDescent:
         else:
             slope, told_policy = self._categorical_slope(outputs, self._policy.actions, rows, told=told)
         _backward(slope, actor_inputs, self._policy.actor, self._actor)
-        error = values - rows.returns
+        error = cast(Floats, values - rows.returns)
         value_slope = error * np.float32(2 * self._settings.vf_coef / len(error))
         _backward(value_slope[:, None], critic_inputs, self._policy.critic, self._critic)
         return None if told_policy is None else self._figures(told_policy, float(np.mean(error * error)))
@@ -216,8 +216,8 @@ class _Surrogate:
         self._ratio = np.exp(log_ratio)
         unclipped = self._ratio * advantages
         clipped = np.clip(self._ratio, 1 - clip_range, 1 + clip_range) * advantages
-        # Where the clipped term is the smaller one it is flat; elsewhere d(r Â)/d log π = r Â.
-        self.slope: Floats = np.where(unclipped <= clipped, unclipped, np.float32(0)) * np.float32(-1 / len(log_ratio))
+        # Where the clipped term is the smaller one it is flat; elsewhere (NaN included) d(r Â)/d log π = r Â.
+        self.slope: Floats = np.where(clipped < unclipped, np.float32(0), unclipped) * np.float32(-1 / len(log_ratio))
         self._objective = np.minimum(unclipped, clipped)
         self.entropy = 0.0
 

@@ -148,6 +148,6 @@ def read_actions(space: gymnasium.Space[Any]) -> Actions:
         return DiscreteActions(space)
     if isinstance(space, spaces.Box):
         box = cast("spaces.Box[Any]", space)
-        if np.dtype(box.dtype).kind == "f":
+        if str(box.dtype).startswith("float"):
             return BoxActions(box)
     raise UnsupportedSpace(f"the action space is {space}; it must be Discrete, MultiDiscrete or a Box of float numbers")

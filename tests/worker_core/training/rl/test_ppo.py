@@ -1,0 +1,108 @@
+"""PPO's arithmetic on cases small enough to work out by hand."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
+
+from worker_core.training.rl.descent import NumpyDescent
+from worker_core.training.rl.policy import Policy
+from worker_core.training.rl.ppo import BadSimulatorValue, PpoLearner, gae, normalised_in_groups
+from worker_core.training.rl.simulators import Simulators
+from worker_core.training.rl.spaces import Observations, read_actions
+from worker_core.wire.spec import Ppo
+
+
+class Corridor(gymnasium.Env[Any, Any]):
+    """Every step earns 1; the task ends after ``ends_after`` steps, or never."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, ends_after: int | None = None, reward: float = 1.0) -> None:
+        self.ends_after, self.reward, self.at = ends_after, reward, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at = 0
+        return np.ones(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.at += 1
+        return np.ones(1, np.float32), self.reward, self.at == self.ends_after, False, {}
+
+
+def learner_on(env: Any, settings: Ppo, count: int = 1) -> tuple[PpoLearner, Simulators]:
+    observations, actions = Observations(env().observation_space), read_actions(env().action_space)
+    policy = Policy(observations.size, actions, settings.hidden)
+    policy.initialise(np.random.default_rng(0))
+    simulators = Simulators(env, count, observations, actions)
+    simulators.start(list(range(count)))
+    return PpoLearner(policy, NumpyDescent(policy, settings), settings, count), simulators
+
+
+def value_learned(env: Any) -> float:
+    """Return what the critic thinks of the only state there is."""
+    settings = Ppo(gamma=0.9, gae_lambda=1.0, learning_rate=1e-2, n_epochs=20, hidden=(8,), max_grad_norm=10)
+    learner, simulators = learner_on(env, settings)
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        learner.learn(learner.collect(simulators, 64, rng, lambda _row: None), 1e-2, rng)
+    return float(learner.descent.values(np.ones((1, 1), np.float32))[0])
+
+
+def test_an_episode_that_is_cut_off_is_worth_as_much_as_one_that_goes_on() -> None:
+    assert value_learned(lambda: TimeLimit(Corridor(), 5)) == pytest.approx(10.0, rel=0.1)  # 1 / (1 - 0.9)
+
+
+def test_an_episode_that_terminates_earns_nothing_more() -> None:
+    assert value_learned(lambda: Corridor(ends_after=1)) == pytest.approx(1.0, abs=0.1)
+
+
+def test_advantages_are_discounted_sums_of_errors() -> None:
+    rewards, values = np.array([[1.0], [2.0], [3.0]], np.float32), np.array([[0.5], [0.25], [1.0]], np.float32)
+    ends, last = np.zeros((3, 1), np.float32), np.array([2.0], np.float32)
+    deltas = [1 + 0.9 * 0.25 - 0.5, 2 + 0.9 * 1.0 - 0.25, 3 + 0.9 * 2.0 - 1.0]
+    expected = [deltas[0] + 0.72 * (deltas[1] + 0.72 * deltas[2]), deltas[1] + 0.72 * deltas[2], deltas[2]]
+    assert np.allclose(gae(rewards, values, ends, last, 0.9, 0.8)[:, 0], expected)
+
+
+def test_nothing_flows_back_over_the_end_of_an_episode() -> None:
+    rewards, ends = np.array([[0.0], [100.0]], np.float32), np.array([[1.0], [0.0]], np.float32)
+    assert gae(rewards, np.zeros((2, 1), np.float32), ends, np.zeros(1, np.float32), 0.99, 0.95)[0, 0] == 0
+
+
+def test_advantages_are_normalised_within_each_minibatch_and_a_single_one_stays() -> None:
+    groups = normalised_in_groups(np.arange(9, dtype=np.float32) ** 2, 4)
+    assert np.allclose([groups[:4].mean(), groups[4:8].mean()], 0, atol=1e-6)
+    assert np.allclose([groups[:4].std(ddof=1), groups[4:8].std(ddof=1)], 1)
+    assert groups[8] == 64
+
+
+def test_every_row_of_a_rollout_is_learned_from_once_in_a_pass() -> None:
+    settings = Ppo(n_epochs=1, minibatch_size=7, hidden=(4,))
+    learner, simulators = learner_on(Corridor, settings, count=3)
+    rng = np.random.default_rng(2)
+    batch, _ = learner.judge(learner.collect(simulators, 10, rng, lambda _row: None))
+    batch = batch._replace(returns=np.arange(30, dtype=np.float32))
+    seen = np.concatenate([minibatch.returns for minibatch in learner._minibatches(batch, rng)])
+    assert sorted(seen.tolist()) == list(range(30))
+
+
+def test_a_reward_that_is_no_number_ends_training_and_names_the_simulator() -> None:
+    learner, simulators = learner_on(lambda: Corridor(reward=float("nan")), Ppo(hidden=(4,)), count=2)
+    with pytest.raises(BadSimulatorValue, match="simulator 0 gave a reward"):
+        learner.collect(simulators, 3, np.random.default_rng(0), lambda _row: None)
+
+
+def test_figures_carry_the_names_that_people_know() -> None:
+    learner, simulators = learner_on(Corridor, Ppo(hidden=(4,)))
+    rng = np.random.default_rng(2)
+    stats = learner.learn(learner.collect(simulators, 16, rng, lambda _row: None), 1e-3, rng)
+    names = "loss policy_gradient_loss value_loss entropy_loss approx_kl clip_fraction explained_variance learning_rate"
+    assert set(stats) == {f"train/{name}" for name in (*names.split(), "n_updates")}
+    assert stats["train/n_updates"] == 10
+    assert stats["train/entropy_loss"] == pytest.approx(-np.log(2), abs=1e-2)

@@ -1,0 +1,87 @@
+"""Simulators in mid-episode: restored exactly, or begun again and said so."""
+
+import json
+import random
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from worker_core.training.rl.simulators import Simulators
+from worker_core.training.rl.spaces import Observations, read_actions
+
+
+def simulators_of(make: Any, count: int = 3) -> Simulators:
+    probe = make()
+    return Simulators(make, count, Observations(probe.observation_space), read_actions(probe.action_space))
+
+
+def play(simulators: Simulators, steps: int, rng: np.random.Generator) -> list[Any]:
+    """Step with random actions and return all that was seen."""
+    seen: list[Any] = []
+    for row in range(steps):
+        rewards, ends = np.zeros(simulators.count, np.float32), np.zeros(simulators.count, np.float32)
+        simulators.step(row, random_actions(simulators, rng), rewards, ends)
+        seen.append((simulators.current.copy(), rewards, ends))
+    return seen
+
+
+def random_actions(simulators: Simulators, rng: np.random.Generator) -> Any:
+    actions = simulators._actions
+    outputs = np.zeros((simulators.count, actions.outputs), np.float32)
+    return actions.choose(outputs, actions.noise(rng, 1, simulators.count)[0])
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "LunarLander-v3", "Pendulum-v1", "Acrobot-v1", "LunarLanderContinuous-v3"])
+@pytest.mark.parametrize("cut", [1, 37, 230])
+def test_a_simulator_in_mid_episode_goes_on_as_if_nothing_had_happened(name: str, cut: int) -> None:
+    first, second = (simulators_of(lambda: gymnasium.make(name, disable_env_checker=True)) for _ in range(2))
+    first.start([1, 2, 3])
+    play(first, cut, np.random.default_rng(0))
+    states, arrays = first.snapshot()
+    inexact = second.restore(json.loads(json.dumps(states)), arrays, [7, 8, 9])
+    assert inexact == []
+    straight, resumed = (play(one, 120, np.random.default_rng(5)) for one in (first, second))
+    for one, other in zip(straight, resumed, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    first.close()
+    second.close()
+
+
+class Moody(gymnasium.Env[Any, Any]):
+    """Draws from a generator that nobody can restore."""
+
+    observation_space = spaces.Box(-9, 9, (1,), np.float64)
+    action_space = spaces.MultiDiscrete([2, 2])
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.array([random.random()]), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.array([random.random()]), 0.0, False, False, {}
+
+
+def test_a_simulator_that_does_not_replay_starts_a_new_episode_and_is_named() -> None:
+    first, second = simulators_of(Moody, 2), simulators_of(Moody, 2)
+    first.start([1, 2])
+    play(first, 3, np.random.default_rng(0))
+    states, arrays = first.snapshot()
+    assert second.restore(states, arrays, [5, 6]) == [0, 1]
+    play(second, 1, np.random.default_rng(0))
+    assert [len(taken) for taken in second._taken] == [1, 1]
+
+
+def test_episodes_are_counted_and_a_truncated_one_shows_what_came_next() -> None:
+    simulators = simulators_of(lambda: gymnasium.make("Pendulum-v1", max_episode_steps=4, disable_env_checker=True), 1)
+    simulators.start([1])
+    seen = play(simulators, 9, np.random.default_rng(0))
+    assert [end.length for end in simulators.recent] == [4, 4]
+    assert simulators.recent[0].total == pytest.approx(sum(float(rewards[0]) for _, rewards, _ in seen[:4]), rel=1e-5)
+    cut_offs = simulators.take_cut_offs()
+    assert [(cut.step, cut.simulator) for cut in cut_offs] == [(3, 0), (7, 0)]
+    assert not np.array_equal(cut_offs[0].observation, seen[3][0][0])
+    assert simulators.take_cut_offs() == []
+    simulators.close()
