@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from app.cli.client import CoordinatorClient
+from app.cli.errors import Unreachable
 from app.cli.terminal import Terminal
 from worker_core.wire.client import JobView
 from worker_core.wire.codec import Message, Number
@@ -18,6 +19,8 @@ from worker_core.wire.vocabulary import JOB_END_STATES
 POLL_S = 0.5
 RETURN, SPEED = "rollout/ep_rew_mean", "time/fps"
 _LINE_EVERY_S = 10.0
+_AWAY_S = 120.0
+"""How long a coordinator may be away before following gives up; the job does not mind."""
 
 
 class JobOutcome(Message):
@@ -51,14 +54,22 @@ class Glance:
 
 
 def glances(client: CoordinatorClient, job_id: str, poll_s: float = POLL_S) -> Iterator[Glance]:
-    """Yield the job at short intervals until it has ended, the end included."""
+    """Yield the job at short intervals until it has ended, the end included; sits out a coordinator's restart."""
     cursor: str | None = None
     newest: dict[str, Number] = {}
+    heard = time.monotonic()
     while True:
-        points = client.metrics(job_id, after=cursor)
+        try:
+            points = client.metrics(job_id, after=cursor)
+            now = Glance(client.job(job_id), newest)
+        except Unreachable:
+            if time.monotonic() - heard > _AWAY_S:
+                raise
+            time.sleep(poll_s)
+            continue
+        heard = time.monotonic()
         newest |= {point.name: point.value for point in points.items}
         cursor = points.next or cursor
-        now = Glance(client.job(job_id), newest)
         yield now
         if now.ended:
             return

@@ -77,6 +77,15 @@ def test_following_ends_with_the_job_and_keeps_the_newest_metric(server: Scripte
     assert seen[-1].newest == {"time/fps": 5.0}
 
 
+def test_a_coordinator_that_is_away_for_a_moment_is_waited_for(server: ScriptedServer) -> None:
+    answers = _Coordinator("succeeded")
+    away = iter([False, False, True, True, False, False])
+    server.script = lambda asked: Answer.html(502) if next(away, False) else answers(asked)
+    with CoordinatorClient(server.url, "t") as client:
+        seen = list(glances(client, "job_1", poll_s=0.01))
+    assert seen[-1].view.state == "succeeded"
+
+
 @pytest.mark.parametrize(("end", "code"), [("succeeded", 0), ("failed", 1), ("canceled", 1)])
 def test_submit_and_wait_prints_id_and_outcome_and_exits_by_it(
     server: ScriptedServer,
