@@ -36,6 +36,7 @@ class Correspondence:
         feed: Feed,
         changed: Callable[[], None],
         delivered: Callable[[str], None],
+        link_is_up: Callable[[], None],
     ) -> None:
         self._known = known
         self._slot = slot
@@ -43,6 +44,7 @@ class Correspondence:
         self._feed = feed
         self._changed = changed
         self._delivered = delivered
+        self._link_is_up = link_is_up
         self.open_offer: tuple[Offer, str] | None = None
         """The offer that the next ``accept`` or ``decline`` of the state machine is about."""
 
@@ -80,11 +82,13 @@ class Correspondence:
         for verdict in verdicts:
             if verdict.verdict == "stop":
                 self._lose(verdict.attempt_id)
+        self._link_is_up()
         self.answered()
 
     def answered(self) -> None:
         if self._known.troubles.clear(*LINK_TROUBLES):
             log.info("the coordinator answers again")
+            self._link_is_up()
         self._changed()
 
     def failed(self, fault: Exception) -> None:

@@ -86,7 +86,9 @@ class Worker:
         self._once = once
         self._desk = PairingDesk(paths, journal, sources, VERSION)
         self._slot = Slot(paths, journal, clock, self, resolve_runtime)
-        self._mail = Correspondence(self.known, self._slot, journal, self.feed, self.changed, self._delivered)
+        self._mail = Correspondence(
+            self.known, self._slot, journal, self.feed, self.changed, self._delivered, self._link_is_up
+        )
         self._membership: Membership | None = None
         self._decision: asyncio.Future[PairOutcome] | None = None
         self._pairing_task: asyncio.Task[None] | None = None
@@ -362,6 +364,10 @@ class Worker:
         for task in (settled, hurried):
             task.cancel()
         await asyncio.gather(settled, hurried, return_exceptions=True)
+
+    def _link_is_up(self) -> None:
+        if self._membership is not None:
+            self._membership.delivery.go_on()
 
     def _delivered(self, attempt_id: str) -> None:
         self._start(self._remove_workspace(attempt_id))

@@ -87,7 +87,7 @@ class _Parcel:
 
 
 class Delivery:
-    """All deliveries of this worker. They pause while there is no connection."""
+    """All deliveries of this worker. They wait for the first connection."""
 
     def __init__(
         self,
@@ -130,10 +130,6 @@ class Delivery:
         """Look again now: there is something new to send."""
         if attempt_id in self._parcels:
             self._parcels[attempt_id].nudge()
-
-    def pause(self) -> None:
-        """Hold everything back: there is no connection."""
-        self._connected.clear()
 
     def go_on(self) -> None:
         """The coordinator answers: send at once what waited."""
