@@ -290,7 +290,10 @@ class AttemptRun:
 
     async def _insist(self, write: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Write, and while the journal cannot (full disk) wait and try again: nothing that must be kept is given up."""
-        await AsyncRetrying(retry=retry_if_exception_type(JournalError), wait=wait_fixed(_JOURNAL_RETRY_S))(write)
+        trying = AsyncRetrying(retry=retry_if_exception_type(JournalError), wait=wait_fixed(_JOURNAL_RETRY_S))
+        async for attempt in trying:
+            with attempt:
+                await write()
 
     # End
 
