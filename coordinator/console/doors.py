@@ -22,6 +22,8 @@ STEP_UP_FIELD = "step_up_password"
 CSRF_FIELD = "csrf_token"
 BACK_TO_PAGE = {"wrong-state", "changed-meanwhile", "already-decided", "pairing-expired", "not-found"}
 
+Key = tuple[str, str, str]
+"""Whose form it is, where it was sent, and its request id."""
 Endpoint = Callable[[Request], Awaitable[Response]]
 PageHandler = Callable[[Visit], Awaitable[Response]]
 
@@ -95,7 +97,7 @@ def form(handler: FormHandler, *, step_up: bool = False, back: str = "/workers")
         person = await current_person(request)
         if person is None:
             return sign_in_first(request)
-        visit = Visit(request, services_of(request), person)
+        visit, posted = Visit(request, services_of(request), person), Form({})
         try:
             posted = await read_form(request)
             check_csrf(request, person, posted.text(CSRF_FIELD))
@@ -133,9 +135,11 @@ async def _password_again(visit: Visit, posted: Form) -> Response | None:
 class ActedOnce:
     """Answers of the forms that acted lately, so that the second click of a double click gets the first's answer."""
 
-    answers: OrderedDict[tuple[str, str, str], asyncio.Future[Response]] = field(default_factory=OrderedDict)
+    answers: OrderedDict[Key, asyncio.Future[Response]] = field(
+        default_factory=OrderedDict[Key, asyncio.Future[Response]]
+    )
 
-    def begin(self, key: tuple[str, str, str]) -> asyncio.Future[Response]:
+    def begin(self, key: Key) -> asyncio.Future[Response]:
         """Reserve the answer of ``key``, forgetting the oldest when there are too many."""
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self.answers[key] = future

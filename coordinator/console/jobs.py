@@ -103,7 +103,7 @@ async def _show(visit: Visit) -> Response:
 
 
 def _submit_page(visit: Visit, text: str, errors: Sequence[FieldError], status: int = 200) -> Response:
-    return show(visit, "job_new.html", status=status, text=text, errors=errors, sample=SAMPLE)
+    return show(visit, "job_new.html", status, text=text, errors=errors, sample=SAMPLE)
 
 
 async def _new(visit: Visit) -> Response:

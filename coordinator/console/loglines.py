@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator.console.words import moment
-from coordinator.queue.jobs import LogLine
+from coordinator.queue.records import LogLine
 
 CHUNK_LINES = 200
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import jinja2
 import msgspec
@@ -62,25 +62,27 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals.update(asset=asset_url, build=BUILD, new_request_id=lambda: uuid.uuid4().hex)
-    environment.filters.update(
-        number=words.number_words,
-        count=words.count_words,
-        size=words.size_words,
-        percent=words.percent_words,
-        duration=words.duration_words,
-        age=words.age_words,
-        day=words.day_words,
-        moment=words.moment,
-        sentence=words.sentence,
-        reason=words.reason_words,
-        gpu=words.gpu_words,
-        device=words.device_words,
-        worker_status=words.worker_status,
-        job_status=words.job_status,
-        unconfirmed=words.unconfirmed,
-        expiry_tone=words.expiry_tone,
-    )
+    names: dict[str, object] = {"asset": asset_url, "build": BUILD, "new_request_id": lambda: uuid.uuid4().hex}
+    cast("dict[str, object]", environment.globals).update(names)
+    said: dict[str, object] = {
+        "number": words.number_words,
+        "count": words.count_words,
+        "size": words.size_words,
+        "percent": words.percent_words,
+        "duration": words.duration_words,
+        "age": words.age_words,
+        "day": words.day_words,
+        "moment": words.moment,
+        "sentence": words.sentence,
+        "reason": words.reason_words,
+        "gpu": words.gpu_words,
+        "device": words.device_words,
+        "worker_status": words.worker_status,
+        "job_status": words.job_status,
+        "unconfirmed": words.unconfirmed,
+        "expiry_tone": words.expiry_tone,
+    }
+    cast("dict[str, object]", environment.filters).update(said)
     return environment
 
 
@@ -107,7 +109,7 @@ def render(
     return response
 
 
-def show(visit: Visit, template: str, *, status: int = 200, **context: object) -> Response:
+def show(visit: Visit, template: str, status: int = 200, /, **context: object) -> Response:
     """Render a page for a signed-in person."""
     return render(visit.request, template, context, person=visit.person, status=status)
 

@@ -42,7 +42,7 @@ class Choices:
     ticked: tuple[str, ...] = ()
     chosen_s: int = DEFAULT_DAYS * DAY_S
     extend: bool = False
-    errors: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def lengths(now: float) -> list[Length]:
@@ -75,7 +75,7 @@ async def _look_up(visit: Visit, posted: Form) -> Response:
 
 
 def _wrong_code(visit: Visit, typed: str, wrong: str) -> Response:
-    return show(visit, "pair.html", typed=typed[:40], wrong=wrong, status=422)
+    return show(visit, "pair.html", 422, typed=typed[:40], wrong=wrong)
 
 
 def _confirm(visit: Visit, found: PairingFound, code: str, choices: Choices) -> Response:
@@ -83,7 +83,7 @@ def _confirm(visit: Visit, found: PairingFound, code: str, choices: Choices) -> 
     return show(
         visit,
         "pair_confirm.html",
-        status=status,
+        status,
         found=found,
         user_code=code,
         name=choices.name,

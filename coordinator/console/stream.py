@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -74,7 +75,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         writing = asyncio.create_task(self._write(send))
-        ends = [
+        ends: list[asyncio.Task[Any]] = [
             writing,
             asyncio.create_task(_client_left(receive)),
             asyncio.create_task(self._stopping.wait()),

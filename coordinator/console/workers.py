@@ -44,7 +44,7 @@ def _confirm(visit: Visit, worker: WorkerView, action: str, wrong: str = "") -> 
     return show(
         visit,
         "worker_confirm.html",
-        status=422 if wrong else 200,
+        422 if wrong else 200,
         worker=worker,
         action=action,
         word=CONFIRMED[action],
