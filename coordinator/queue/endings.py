@@ -154,7 +154,7 @@ class Endings:
         for row in conn.execute(select(attempt_table).where(*held)).mappings().all():
             self._fence(conn, as_attempt(row))
 
-    def retry(self, conn: Connection, job: Job, start: RetryStart) -> None:
+    def retry(self, conn: Connection, job: Job, start: RetryStart, by: str) -> None:
         """Queue an ended job again, from its newest checkpoint or from scratch."""
         resume = dict.fromkeys(_RESUME) if start == "scratch" else {}
         again = set_job(
@@ -168,7 +168,7 @@ class Endings:
             cancel_at=None,
             cancel_by="",
             current_attempt=None,
-            reason="queued again",
+            reason=f"queued again by {by}",
             ended_at=None,
             **resume,
         )

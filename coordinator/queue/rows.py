@@ -5,6 +5,7 @@ from sqlalchemy import Connection, RowMapping, select
 
 from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
+from worker_core.wire.problems import problem
 from worker_core.wire.signed import Input
 from worker_core.wire.spec import Target
 from worker_core.wire.vocabulary import AttemptState, JobState
@@ -128,6 +129,14 @@ def find_job(conn: Connection, job_id: str, account_id: str | None = None) -> Jo
         query = query.where(job_table.c.account_id == account_id)
     row = conn.execute(query).mappings().first()
     return as_job(row) if row is not None else None
+
+
+def require_job(conn: Connection, account_id: str, job_id: str) -> Job:
+    """Return a job of this account or raise ``not-found``."""
+    job = find_job(conn, job_id, account_id)
+    if job is None:
+        raise problem("not-found", f"no job {job_id}")
+    return job
 
 
 def find_attempt(conn: Connection, attempt_id: str) -> Attempt | None:

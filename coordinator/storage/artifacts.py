@@ -1,5 +1,7 @@
 """Rows of artifacts, uploads and blobs: what an account holds, by content, and what still arrives."""
 
+from typing import Literal
+
 import msgspec
 from sqlalchemy import ColumnElement, Connection, RowMapping, delete, exists, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -11,6 +13,8 @@ from coordinator.storage.schema_queue import job as job_table
 from coordinator.storage.schema_queue import upload as upload_table
 from worker_core.wire.ids import new_id
 
+Kind = Literal["checkpoint", "result", "input"]
+
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the artifact table."""
@@ -21,11 +25,11 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     attempt_id: str | None
     ordinal: int
     name: str
-    kind: str
+    kind: Kind
     sha256: str
     size: int
     step: int | None
-    state: str
+    state: Literal["ready", "uploading"]
     created_at: float
 
 
@@ -48,7 +52,7 @@ class NewArtifact(msgspec.Struct, frozen=True, kw_only=True):
 
     account_id: str
     name: str
-    kind: str
+    kind: Kind
     sha256: str
     size: int
     step: int | None = None
@@ -100,7 +104,7 @@ def artifacts_of_job(conn: Connection, job_id: str) -> list[Artifact]:
     return [as_artifact(row) for row in conn.execute(query).mappings()]
 
 
-def add_artifact(conn: Connection, new: NewArtifact, state: str, now: float) -> Artifact:
+def add_artifact(conn: Connection, new: NewArtifact, state: Literal["ready", "uploading"], now: float) -> Artifact:
     """Create an artifact row."""
     artifact = Artifact(id=new_id("art"), state=state, created_at=now, **msgspec.structs.asdict(new))
     conn.execute(insert(artifact_table).values(msgspec.structs.asdict(artifact)))

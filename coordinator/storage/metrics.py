@@ -21,7 +21,7 @@ from worker_core.wire.events import Metric
 BLOCK_STEPS = 1024
 MAX_METRICS_PER_JOB = 2000
 _LARGEST = 1.7976931348623157e308
-_END_OF_STEPS = 2**63 - 1
+END_OF_STEPS = 2**63 - 1
 AnySelect = Select[*tuple[Any, ...]]
 
 
@@ -124,7 +124,7 @@ def add_points(conn: Connection, job_id: str, ordinal: int, events: Iterable[Met
     return list(ids)
 
 
-def visible_steps(conn: Connection, job_id: str, start: int = 0, end: int = _END_OF_STEPS) -> list[Visible]:
+def visible_steps(conn: Connection, job_id: str, start: int = 0, end: int = END_OF_STEPS) -> list[Visible]:
     """Return per attempt, oldest first, which steps a session shows between ``start`` and ``end``."""
     a = attempt_table.c
     query = select(a.ordinal, a.start_step, a.first_step).where(a.job_id == job_id, a.first_step.is_not(None))
@@ -149,7 +149,7 @@ def heads(conn: Connection, job_id: str) -> list[MetricHead]:
     return [head for head in found if head is not None]
 
 
-def series(conn: Connection, job_id: str, name: str, buckets: int, start: int = 0, end: int = _END_OF_STEPS) -> Series:
+def series(conn: Connection, job_id: str, name: str, buckets: int, start: int = 0, end: int = END_OF_STEPS) -> Series:
     """Return a metric's visible points between two steps, summed up to about ``buckets`` where there are more."""
     key = metric_names(conn, job_id).get(name)
     shown = visible_steps(conn, job_id, start, end)

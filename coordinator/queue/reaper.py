@@ -1,0 +1,85 @@
+"""What happens because time passed: offers age, leases end, cancellations are forced, old things are forgotten."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from sqlalchemy import Connection
+
+from coordinator.queue.endings import Endings
+from coordinator.queue.leases import Leases
+from coordinator.queue.ledger import Ledger
+from coordinator.queue.parked import ParkedPolls
+from coordinator.queue.uploads import ArtifactService
+from coordinator.storage.database import Database
+
+log = logging.getLogger(__name__)
+LEASE_FLUSH_S = 1.0
+
+
+class Reaper:
+    """Runs the rules of time at their intervals."""
+
+    def __init__(
+        self,
+        db: Database,
+        ledger: Ledger,
+        endings: Endings,
+        leases: Leases,
+        parked: ParkedPolls,
+        artifacts: ArtifactService,
+    ) -> None:
+        self._db = db
+        self._ledger = ledger
+        self._endings = endings
+        self._leases = leases
+        self._parked = parked
+        self._artifacts = artifacts
+
+    def tasks(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """Return the loops to run."""
+        settings = self._ledger.settings
+        return (
+            _every(min(LEASE_FLUSH_S, settings.reaper_s), self._leases.flush),
+            _every(settings.reaper_s, self.reap),
+            _every(settings.blob_gc_s, self.keep_house),
+        )
+
+    async def reap(self) -> None:
+        """Apply every rule once, with all renewals that are known by now."""
+        renew = self._leases.gathered()
+
+        def write(conn: Connection) -> None:
+            if renew is not None:
+                renew(conn)
+            self.apply(conn)
+
+        await self._db.write(write)
+        # A job's delay may be over without anything having happened.
+        for account_id in self._parked.accounts_waiting():
+            self._parked.job_queued(account_id)
+
+    def apply(self, conn: Connection) -> None:
+        """Inside a write: everything that is due by now."""
+        for attempt_id in self._ledger.stale_offers(conn):
+            self._ledger.withdraw(conn, attempt_id)
+        for attempt in self._ledger.overdue(conn):
+            self._endings.lose(conn, attempt)
+        self._endings.give_up_waiting(conn)
+        self._endings.force_cancellations(conn)
+
+    async def keep_house(self) -> None:
+        """Forget old changes, uploads and bytes."""
+        await self._db.write(self._ledger.feed.prune)
+        await self._artifacts.collect()
+
+
+async def _every(seconds: float, act: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await act()
+        except Exception:
+            # The next round may succeed, and the coordinator serves on meanwhile.
+            log.exception("the queue's background work failed")
