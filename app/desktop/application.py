@@ -60,7 +60,7 @@ class Desktop(QObject):
         self._connect()
 
     def _connect(self) -> None:
-        self._signals.asked.connect(self._app.quit)
+        self._signals.asked.connect(self._exit)
         self._instance.raise_asked.connect(self._show_status)
         self._supervisor.link_changed.connect(self.store.set_link)
         self._client.snapshot_arrived.connect(self.store.take_snapshot)
@@ -81,7 +81,7 @@ class Desktop(QObject):
         self.commands.refused.connect(self._show_refusal)
         self._leaving.refused.connect(self._show_refusal)
         self._leaving.remembered.connect(self.status_window.show_remembered)
-        self._leaving.done.connect(self._app.quit)
+        self._leaving.done.connect(self._exit)
         self._app.styleHints().colorSchemeChanged.connect(self._apply_theme)
         self._app.saveStateRequest.connect(self._on_save_state)
 
@@ -181,6 +181,11 @@ class Desktop(QObject):
                 "Training was not touched by it. These details help to find the fault.",
                 self._crash.previous,
             ).open()
+
+    @Slot()
+    def _exit(self) -> None:
+        # quit() would first ask every window whether it may close.
+        self._app.exit(0)
 
     @Slot()
     def _on_status_closing(self) -> None:

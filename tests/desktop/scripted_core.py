@@ -186,6 +186,9 @@ class ScriptedCore:
 
     def close(self, *, clean: bool = True) -> None:
         """Leave; a clean end takes control.json away."""
+        if self.ended.is_set():
+            return
+        self.ended.set()
         self.outcome.set()
         if clean:
             self.paths.control_file.unlink(missing_ok=True)
@@ -197,7 +200,6 @@ class ScriptedCore:
             _shut(client)
         for thread in self._threads:
             thread.join(timeout=5)
-        self.ended.set()
 
     def _write_endpoint(self) -> None:
         endpoint = Endpoint(

@@ -28,7 +28,7 @@ class MetricsWindow(QWidget):
         super().__init__()
         self._source = source
         self._store = store
-        self.setWindowTitle("Live metrics – Stoker")
+        self.setWindowTitle("Live metrics")
         self.resize(980, 720)
         self._build()
         self._redraw = QTimer(self, singleShot=True, interval=REDRAW_MS)

@@ -30,7 +30,7 @@ class PairingWindow(QWidget):
         self._form = PairingForm(here=False)
         self._asking = False
         self._waiting = False
-        self.setWindowTitle("Pair this computer – Stoker")
+        self.setWindowTitle("Pair this computer")
         self.setMinimumWidth(540)
         self._form_page = FormPage(device_name)
         self._code_page = CodePage()

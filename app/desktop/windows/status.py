@@ -60,7 +60,7 @@ class StatusWindow(QWidget):
         self._timer = QTimer(self, interval=REFRESH_MS)
         self._timer.timeout.connect(self.refresh)
         store.changed.connect(self.refresh)
-        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
+        QShortcut(QKeySequence.StandardKey.Close, self, self._close_by_key)
 
     def _build(self) -> None:
         layout = QVBoxLayout(self)
@@ -216,6 +216,12 @@ class StatusWindow(QWidget):
         self._timer.stop()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Let the program decide what closing means here."""
+        """Tell when a person closed the window; the program's own end closes windows too."""
         super().closeEvent(event)
+        if event.spontaneous():
+            self.closing.emit()
+
+    @Slot()
+    def _close_by_key(self) -> None:
+        self.close()
         self.closing.emit()

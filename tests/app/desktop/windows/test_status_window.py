@@ -1,0 +1,55 @@
+"""The status window carries every command of the tray menu and tells what it shows with its age."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QLabel, QPushButton
+from scripted_core import ScriptedCore, paired, training
+
+from app.desktop.presenter.menu import menu
+from app.desktop.presenter.situation import Situation
+from app.desktop.windows.status import StatusWindow
+
+Wait = Callable[..., None]
+
+
+def texts(window: StatusWindow) -> str:
+    return "\n".join(shown.text() for shown in window.findChildren(QLabel) if shown.isVisible())
+
+
+def test_every_command_of_the_menu_is_a_button(link: object, owner: QObject) -> None:
+    window = StatusWindow(link.store)  # type: ignore[attr-defined]
+    buttons = {made.objectName() for made in window.findChildren(QPushButton)}
+    commands = {item.id for item in menu(Situation()) if not item.is_separator} - {"headline", "detail", "status"}
+    assert commands <= buttons
+    window.deleteLater()
+
+
+def test_a_button_gives_its_command_and_only_when_it_can(
+    core: ScriptedCore, link: object, owner: QObject, wait: Wait
+) -> None:
+    window = StatusWindow(link.store)  # type: ignore[attr-defined]
+    given: list[str] = []
+    window.commanded.connect(given.append)
+    window.show()
+    core.set_status(paired())
+    wait(lambda: "Available" in texts(window))
+    assert not window.findChild(QPushButton, "resume").isEnabled()
+    window.findChild(QPushButton, "drain").click()
+    window.findChild(QPushButton, "resume").click()
+    assert given == ["drain"]
+    window.hide()
+    window.deleteLater()
+
+
+def test_a_lost_core_leaves_facts_with_their_age(core: ScriptedCore, link: object, owner: QObject, wait: Wait) -> None:
+    window = StatusWindow(link.store)  # type: ignore[attr-defined]
+    window.show()
+    core.set_status(training())
+    wait(lambda: "lunar lander" in texts(window))
+    core.close()
+    wait(lambda: "Not running" in texts(window))
+    assert "As of" in texts(window)
+    assert "lunar lander" not in texts(window)
+    window.hide()
+    window.deleteLater()
