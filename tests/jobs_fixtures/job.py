@@ -1,0 +1,266 @@
+"""A tiny job process for tests, standard library only: ``job.py BEHAVIOUR --workspace W …``."""
+
+import argparse
+import hashlib
+import json
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+class Pipe:
+    """The job's side of the frame channel."""
+
+    def __init__(self, workspace, frames, orders):
+        self.workspace = Path(workspace)
+        self.frames = frames
+        self.orders = orders
+        self.sent = 0
+        self.acked = 0
+        self._buffer = b""
+
+    def send(self, **body):
+        self.sent += 1
+        payload = json.dumps({"id": self.sent, **body}).encode()
+        os.write(self.frames, struct.pack(">I", len(payload)) + payload)
+
+    def status(self, step=0, phase="training"):
+        self.send(t="s", ts=time.time(), phase=phase, step=step, progress=0.5)
+
+    def metric(self, step, **values):
+        self.send(t="m", ts=time.time(), step=step, values=values)
+
+    def done(self, outcome, **more):
+        self.send(t="done", outcome=outcome, **more)
+        self.wait_acked()
+
+    def next_order(self, timeout):
+        """Return an order, {} when none came, None when the core is gone."""
+        deadline = time.monotonic() + timeout
+        while True:
+            if len(self._buffer) >= 4:
+                (length,) = struct.unpack(">I", self._buffer[:4])
+                if len(self._buffer) >= 4 + length:
+                    order = json.loads(self._buffer[4 : 4 + length])
+                    self._buffer = self._buffer[4 + length :]
+                    if "ack" not in order:
+                        return order
+                    self.acked = order["ack"]
+                    if timeout == 0:
+                        return {}
+                    continue
+            ready, _, _ = select.select([self.orders], [], [], max(0, deadline - time.monotonic()))
+            if not ready:
+                return {}
+            data = os.read(self.orders, 65536)
+            if not data:
+                return None
+            self._buffer += data
+
+    def wait_acked(self, limit=20):
+        deadline = time.monotonic() + limit
+        while self.acked < self.sent and time.monotonic() < deadline:
+            if self.next_order(0.05) is None:
+                return
+
+    def checkpoint(self, step, announce=True):
+        path = self.workspace / "checkpoints" / f"step-{step:012d}.safetensors"
+        content = f"checkpoint of step {step}".encode()
+        path.write_bytes(content)
+        facts = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "step": step}
+        relative = str(path.relative_to(self.workspace))
+        (self.workspace / "checkpoints" / "latest.json").write_text(json.dumps({"path": relative, **facts}))
+        if announce:
+            self.send(t="c", ts=time.time(), **facts)
+            self.send(t="artifact", name=path.name, kind="checkpoint", path=relative, **facts)
+
+
+def succeed(pipe):
+    pipe.status()
+    for step in (1, 2, 3):
+        pipe.metric(step, loss=1.0 / step, odd="NaN")
+    pipe.checkpoint(3)
+    content = b'{"return": 1}'
+    (pipe.workspace / "results" / "benchmark.json").write_bytes(content)
+    facts = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    pipe.send(t="artifact", name="benchmark.json", kind="result", path="results/benchmark.json", **facts)
+    print("a line of output")
+    pipe.done("succeeded", usage={"seconds": 1.5, "steps": 3})
+    return 0
+
+
+def fail(pipe):
+    error = {"failure": "bad-spec", "message": "cycles must be positive", "traceback": "Traceback …"}
+    pipe.done("failed", error=error)
+    return 1
+
+
+def crash(pipe):
+    pipe.status()
+    pipe.wait_acked()
+    print("about to fail", file=sys.stderr)
+    raise RuntimeError("the simulator fell over")
+
+
+def crash_at_start(pipe):
+    print("no such module", file=sys.stderr)
+    return 3
+
+
+def die(pipe, number):
+    pipe.status()
+    pipe.wait_acked()
+    os.kill(os.getpid(), number)
+    time.sleep(30)
+
+
+def leave_in_silence(pipe):
+    pipe.status()
+    return 0
+
+
+def be_silent(pipe):
+    pipe.status()
+    time.sleep(60)
+
+
+def obey(pipe):
+    step = 0
+    while True:
+        step += 1
+        pipe.metric(step, loss=float(step))
+        order = pipe.next_order(0.05)
+        if order is None:
+            return leave_without_core(pipe, step)
+        if order.get("do") == "checkpoint":
+            pipe.checkpoint(step)
+        if order.get("do") == "stop":
+            pipe.checkpoint(step)
+            print("the last line", flush=True)
+            pipe.done("stopped")
+            return 0
+
+
+def leave_without_core(pipe, step):
+    time.sleep(1)
+    pipe.checkpoint(step, announce=False)
+    return 75
+
+
+def ignore_orders(pipe):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    step = 0
+    while True:
+        step += 1
+        pipe.metric(step, loss=float(step))
+        time.sleep(0.05)
+
+
+CHILD = (
+    "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "open(os.environ['TMPDIR'] + f'/{os.getpid()}.ready', 'w').close(); time.sleep(600)"
+)
+PARENT = (
+    f"import subprocess, sys, time; [subprocess.Popen([sys.executable, '-c', {CHILD!r}]) for _ in range(2)]; "
+    "time.sleep(600)"
+)
+
+
+def grow_a_tree(pipe):
+    python = sys.executable
+    children = [subprocess.Popen([python, "-c", PARENT]) for _ in range(2)]
+    children.append(subprocess.Popen([python, "-c", PARENT], start_new_session=True))
+    # Its parent ends at once, so only the mark in the environment tells whose it is.
+    orphan_maker = (
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {CHILD!r}], start_new_session=True)"
+    )
+    subprocess.run([python, "-c", orphan_maker], start_new_session=True, check=True)
+    while len(list((pipe.workspace / "tmp").glob("*.ready"))) < 7:
+        time.sleep(0.05)
+    pipe.status(step=len(children))
+    ignore_orders(pipe)
+
+
+def leave_a_child(pipe):
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+    pipe.done("succeeded")
+    return 0
+
+
+def write_garbage(pipe):
+    pipe.status()
+    os.write(pipe.frames, struct.pack(">I", 12) + b"not JSON 123")
+    time.sleep(60)
+
+
+def write_too_much(pipe):
+    os.write(pipe.frames, struct.pack(">I", 2 << 20))
+    time.sleep(60)
+
+
+def tear_a_frame(pipe):
+    pipe.status()
+    os.write(pipe.frames, struct.pack(">I", 100) + b'{"id": 2, "t": "m"')
+    return 0
+
+
+def draw_progress(pipe):
+    pipe.status()
+    for number in range(100_000):
+        sys.stderr.write(f"\r{number / 1000:.1f}%")
+    sys.stderr.write("\r100.0%\n")
+    sys.stderr.flush()
+    pipe.done("succeeded")
+    return 0
+
+
+def flood(pipe):
+    pipe.status()
+    for number in range(5000):
+        print(f"line {number}")
+    sys.stdout.flush()
+    pipe.done("succeeded")
+    return 0
+
+
+def show_environment(pipe):
+    code = pipe.workspace / "code" / "main.py"
+    shown = {
+        "environment": dict(os.environ),
+        "spec": (pipe.workspace / "spec.json").read_text(),
+        "job": json.loads((pipe.workspace / "job.json").read_text()),
+        "code": code.read_text() if code.exists() else None,
+        "resume": (pipe.workspace / "resume" / "checkpoint").exists(),
+        "argv": sys.argv,
+        "nice": os.nice(0),
+    }
+    pipe.send(t="l", ts=time.time(), stream="stoker", text=json.dumps(shown))
+    pipe.done("succeeded")
+    return 0
+
+
+def escape(pipe):
+    pipe.send(t="artifact", name="x", kind="result", path="../../state.db", sha256="0" * 64, size=1)
+    time.sleep(60)
+
+
+BEHAVIOURS = {
+    "segfault": lambda pipe: die(pipe, signal.SIGSEGV),
+    "kill-itself": lambda pipe: die(pipe, signal.SIGKILL),
+    **{name.replace("_", "-"): value for name, value in list(globals().items()) if callable(value)},
+}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("behaviour")
+    parser.add_argument("--workspace")
+    parser.add_argument("--frames-fd", type=int)
+    parser.add_argument("--orders-fd", type=int)
+    given = parser.parse_args()
+    sys.exit(BEHAVIOURS[given.behaviour](Pipe(given.workspace, given.frames_fd, given.orders_fd)))
