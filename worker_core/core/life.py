@@ -277,8 +277,9 @@ def advance(life: Life, event: Event) -> Step:
 
 def _work(life: Life, event: Event) -> Step:
     """Events of the one slot."""
+    at_work = life.standing in ("starting", "connected")
     match event, life.slot:
-        case OfferSeen(obstacle), _:
+        case OfferSeen(obstacle), _ if at_work:
             reason = _reason_to_decline(life) or obstacle
             return (life, (Decline(reason),)) if reason else (replace(life, slot="accepting"), ("accept",))
         case OfferGranted(), "accepting" if life.mode == "run":
@@ -287,7 +288,7 @@ def _work(life: Life, event: Event) -> Step:
             return _free(life, "give-back")
         case OfferGone(), "accepting":
             return _free(life)
-        case HeldFound(), "free":
+        case HeldFound(), "free" if at_work:
             return replace(life, slot="stopping"), ()
         case JobExited(), "running" | "stopping":
             return replace(life, slot="finishing"), ()

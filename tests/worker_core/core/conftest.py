@@ -34,6 +34,7 @@ class Bench:
         self.coordinator = coordinator
         self.worker: Worker
         self._rounds: asyncio.Task[None] | None = None
+        self._running = False
 
     async def start(self, once: bool = False) -> Worker:
         private_folder(self.paths.data)
@@ -43,6 +44,7 @@ class Bench:
         self.worker = Worker(self.paths, journal, sources, Settings(), "terminal", once, lambda: runtime)
         self._rounds = asyncio.create_task(Rounds(self.worker, self.paths, Settings()).tick_for_ever())
         self.worker.start()
+        self._running = True
         return self.worker
 
     async def start_paired(self) -> Worker:
@@ -55,6 +57,9 @@ class Bench:
 
     async def stop(self, how: Any = "now") -> None:
         """Let the worker leave, as a signal would."""
+        if not self._running:
+            return
+        self._running = False
         if not self.worker.left.is_set():
             self.worker.leave(how)
             async with asyncio.timeout(20):

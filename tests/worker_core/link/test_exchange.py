@@ -141,7 +141,13 @@ async def test_an_answer_moves_the_generation_and_the_age_of_contact(
 async def test_a_wrong_clock_here_is_seen_and_locks_nobody_out(
     coordinator: ScriptedCoordinator, client: CoordinatorClient
 ) -> None:
-    coordinator.script("GET", "/v1/meta", message({"gen": 1, "api": [1, 1], "server_time": "", "min_worker_version": ""}, Date="Wed, 01 Jan 2070 00:00:00 GMT"))
+    coordinator.script(
+        "GET",
+        "/v1/meta",
+        message(
+            {"gen": 1, "api": [1, 1], "server_time": "", "min_worker_version": ""}, Date="Wed, 01 Jan 2070 00:00:00 GMT"
+        ),
+    )
     await client.meta()
     assert client.link.clock_offset_s > 86400
 

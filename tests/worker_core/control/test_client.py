@@ -1,0 +1,104 @@
+"""The blocking client of the terminal commands against a real server."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+
+from worker_core.control.client import ControlClient, ControlError, CoreGone, CoreNotRunning
+from worker_core.control.endpoint import BadEndpoint, endpoint_alive, make_endpoint, read_endpoint, write_endpoint
+from worker_core.control.messages import ModeArgs, Snapshot
+from worker_core.control.server import ControlServer
+from worker_core.machine.paths import Paths
+
+
+async def test_it_asks_and_gets_typed_answers(server: ControlServer, paths: Paths) -> None:
+    def talk() -> tuple[str, str, Any]:
+        with ControlClient.connect(paths) as client:
+            with pytest.raises(ControlError) as refused:
+                client.request("unpair")
+            mode = client.request("mode", ModeArgs(mode="drain"))
+            return client.status().state, refused.value.code, mode
+
+    assert await asyncio.to_thread(talk) == ("available", "not-paired", {"count": 2})
+
+
+async def test_it_yields_snapshots_until_the_core_leaves(server: ControlServer, paths: Paths, answers: Any) -> None:
+    seen: list[str] = []
+
+    def watch() -> None:
+        with ControlClient.connect(paths) as client, pytest.raises(CoreGone):
+            for item in client.snapshots():
+                assert isinstance(item, Snapshot)
+                seen.append(item.status.state)
+
+    watching = asyncio.create_task(asyncio.to_thread(watch))
+    while not seen:
+        await asyncio.sleep(0.01)
+    answers.state = "training"
+    server.publish()
+    while len(seen) < 2:
+        await asyncio.sleep(0.01)
+    await server.stop()
+    await watching
+    assert seen == ["available", "training"]
+
+
+async def test_an_answer_that_does_not_come_is_a_timeout(server: ControlServer, paths: Paths, answers: Any) -> None:
+    answers.hold.clear()
+
+    def ask() -> None:
+        with ControlClient.connect(paths) as client, pytest.raises(TimeoutError):
+            client.request("status", timeout_s=0.2)
+
+    await asyncio.to_thread(ask)
+
+
+def test_without_a_core_it_says_so(paths: Paths) -> None:
+    with pytest.raises(CoreNotRunning, match="stoker run"):
+        ControlClient.connect(paths)
+
+
+def test_a_file_left_by_a_killed_core_is_no_core(paths: Paths) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait(20)
+    dead = msgspec.structs.replace(make_endpoint("unix", str(paths.control_socket), "1"), pid=gone.pid)
+    write_endpoint(paths, dead)
+    assert not endpoint_alive(dead)
+    with pytest.raises(CoreNotRunning):
+        ControlClient.connect(paths)
+
+
+def test_a_reused_pid_is_not_mistaken_for_the_core(paths: Paths) -> None:
+    ours = make_endpoint("unix", str(paths.control_socket), "1")
+    assert endpoint_alive(ours)
+    assert not endpoint_alive(msgspec.structs.replace(ours, started=ours.started - 60))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"{", "not a control file"), (b"[]", "not a control file"), (b"\xff", "not a control file")],
+)
+def test_a_file_that_is_garbage_is_told_as_such(paths: Paths, content: bytes, words: str) -> None:
+    paths.control_file.write_bytes(content)
+    paths.control_file.chmod(0o600)
+    with pytest.raises(BadEndpoint, match=words):
+        read_endpoint(paths)
+
+
+def test_a_file_that_others_can_read_is_not_trusted(paths: Paths) -> None:
+    write_endpoint(paths, make_endpoint("unix", "x", "1"))
+    paths.control_file.chmod(0o644)
+    with pytest.raises(BadEndpoint, match="other users"):
+        read_endpoint(paths)
+
+
+def test_every_endpoint_has_a_token_of_its_own() -> None:
+    tokens = {make_endpoint("unix", "x", "1").token for _ in range(10)}
+    assert len(tokens) == 10
+    assert all(len(token) == 64 for token in tokens)
+    assert os.getpid() == make_endpoint("unix", "x", "1").pid

@@ -1,0 +1,177 @@
+"""The control channel against clients of every kind, most of them hostile."""
+
+import asyncio
+import json
+import os
+import stat
+from typing import Any
+
+import pytest
+
+from worker_core.control.endpoint import read_endpoint
+from worker_core.control.messages import MAX_CLIENTS, MAX_LINE_BYTES, Hello, MetricEvent, Request, Subscribe
+from worker_core.control.server import ControlServer
+from worker_core.machine.paths import Paths
+
+HOSTILE = {
+    "an HTTP verb": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a cross-site POST": b"POST /unpair HTTP/1.1\r\nOrigin: http://evil.example\r\n\r\n{}\n",
+    "a WebSocket": b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
+    "a request before hello": b'{"type":"request","id":"1","op":"unpair"}\n',
+    "no token": b'{"type":"hello","v":1,"client":"x"}\n',
+    "a wrong token": b'{"type":"hello","v":1,"client":"x","token":"' + b"0" * 64 + b'"}\n',
+    "a token of another alphabet": '{"type":"hello","v":1,"client":"x","token":"ключ"}\n'.encode(),
+    "another version": b'{"type":"hello","v":99,"client":"x","token":"TOKEN"}\n',
+    "not UTF-8": b'{"type":"hello","token":"\xff\xfe"}\n',
+    "not JSON": b"\x00\x01\x02\x03\n",
+    "deep JSON": b"[" * 100_000 + b"\n",
+    "an endless line": b"a" * (MAX_LINE_BYTES + 10_000),
+    "an empty line": b"\n",
+}
+
+
+async def greet(connect: Any, paths: Paths) -> Any:
+    line = await connect()
+    endpoint = read_endpoint(paths)
+    assert endpoint is not None
+    await line.say(Hello(v=1, token=endpoint.token, client="test"))
+    welcome = json.loads(await line.hear())
+    assert welcome["type"] == "welcome"
+    assert welcome["pid"] == os.getpid()
+    return line
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+async def test_anything_but_a_proper_hello_is_closed_without_a_word(
+    connect: Any, paths: Paths, answers: Any, kind: str
+) -> None:
+    line = await connect()
+    endpoint = read_endpoint(paths)
+    assert endpoint is not None
+    await line.say(HOSTILE[kind].replace(b"TOKEN", endpoint.token.encode()))
+    assert await line.closed()
+    assert answers.asked == []
+
+
+async def test_a_client_that_says_nothing_is_closed_in_time(connect: Any) -> None:
+    line = await connect()
+    assert await line.closed(timeout_s=4.0)
+
+
+async def test_a_half_said_hello_is_closed_in_time(connect: Any) -> None:
+    line = await connect()
+    await line.say(b'{"type":"hello",')
+    assert await line.closed(timeout_s=4.0)
+
+
+async def test_the_socket_and_the_endpoint_are_for_their_owner_only(server: ControlServer, paths: Paths) -> None:
+    assert stat.S_IMODE(paths.control_socket.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(paths.control_socket.stat().st_mode) & 0o077 == 0
+    assert stat.S_IMODE(paths.control_file.stat().st_mode) == 0o600
+
+
+async def test_a_request_gets_its_reply_and_a_refusal_its_code(connect: Any, paths: Paths) -> None:
+    line = await greet(connect, paths)
+    await line.say(Request(id="a", op="status"))
+    assert json.loads(await line.hear())["ok"]["state"] == "available"
+    await line.say(Request(id="b", op="unpair"))
+    assert json.loads(await line.hear())["error"] == {"code": "not-paired", "text": "this worker is not paired"}
+
+
+async def test_a_fault_inside_becomes_a_sentence_and_the_line_lives_on(connect: Any, paths: Paths) -> None:
+    line = await greet(connect, paths)
+    await line.say(Request(id="a", op="quit"))
+    error = json.loads(await line.hear())["error"]
+    assert error["code"] == "failed"
+    assert "a fault inside" not in error["text"]
+    await line.say(Request(id="b", op="ping"))
+    assert json.loads(await line.hear())["id"] == "b"
+
+
+async def test_a_repeated_request_gets_the_first_answer_and_nothing_is_done_twice(
+    connect: Any, paths: Paths, answers: Any
+) -> None:
+    first, second = await greet(connect, paths), await greet(connect, paths)
+    answers.hold.clear()
+    await first.say(Request(id="same", op="mode", args={"mode": "stop"}))
+    await second.say(Request(id="same", op="mode", args={"mode": "stop"}))
+    await asyncio.sleep(0.05)
+    answers.hold.set()
+    assert await first.hear() == await second.hear()
+    assert len(answers.asked) == 1
+
+
+async def test_an_answer_too_long_for_a_line_is_refused_in_words(connect: Any, paths: Paths) -> None:
+    line = await greet(connect, paths)
+    await line.say(Request(id="a", op="attempts"))
+    assert "too long" in json.loads(await line.hear())["error"]["text"]
+
+
+async def test_an_unknown_operation_closes_the_line(connect: Any, paths: Paths, answers: Any) -> None:
+    line = await greet(connect, paths)
+    await line.say(b'{"type":"request","id":"1","op":"format-disk"}\n')
+    assert await line.closed()
+    assert answers.asked == []
+
+
+async def test_a_subscriber_sees_the_status_at_once_and_at_each_change(
+    connect: Any, paths: Paths, server: ControlServer, answers: Any
+) -> None:
+    line = await greet(connect, paths)
+    await line.say(Subscribe())
+    first = json.loads(await line.hear())
+    answers.state = "paused"
+    server.publish()
+    second = json.loads(await line.hear())
+    assert (first["status"]["state"], second["status"]["state"]) == ("available", "paused")
+    assert second["rev"] > first["rev"]
+
+
+async def test_a_slow_client_gets_the_newest_status_and_a_count_of_lost_points(
+    connect: Any, paths: Paths, server: ControlServer, answers: Any
+) -> None:
+    line = await greet(connect, paths)
+    await line.say(Subscribe(metrics=True))
+    await line.hear()
+    for step in range(1000):
+        answers.state = f"state-{step}"
+        server.publish()
+        server.publish_metric(MetricEvent(attempt_id="att", step=step, ts=0.0, values={"x": 1.0}))
+    got = [json.loads(await line.hear()) for _ in range(257)]
+    assert [item["status"]["state"] for item in got if item["type"] == "snapshot"] == ["state-999"]
+    points = [item for item in got if item["type"] == "metric"]
+    assert [point["step"] for point in points] == list(range(744, 1000))
+    assert sum(point.get("lost", 0) for point in points) == 744
+
+
+async def test_a_client_that_never_reads_disturbs_no_other(
+    connect: Any, paths: Paths, server: ControlServer, answers: Any
+) -> None:
+    deaf, other = await greet(connect, paths), await greet(connect, paths)
+    await deaf.say(Subscribe(metrics=True))
+    for step in range(3000):
+        server.publish_metric(MetricEvent(attempt_id="att", step=step, ts=0.0, values={"x" * 100: 1.0}))
+        if step % 100 == 0:
+            await asyncio.sleep(0)
+    await other.say(Request(id="a", op="ping"))
+    assert json.loads(await other.hear(1.0))["id"] == "a"
+
+
+async def test_one_client_too_many_is_closed_and_those_before_stay(connect: Any, paths: Paths) -> None:
+    lines = [await greet(connect, paths) for _ in range(MAX_CLIENTS)]
+    assert await (await connect()).closed()
+    lines[0].writer.close()
+    await asyncio.sleep(0.05)
+    await greet(connect, paths)
+    await lines[1].say(Request(id="a", op="ping"))
+    assert json.loads(await lines[1].hear())["id"] == "a"
+
+
+async def test_a_stopped_server_leaves_neither_socket_nor_endpoint(
+    server: ControlServer, paths: Paths, connect: Any
+) -> None:
+    line = await greet(connect, paths)
+    await server.stop()
+    assert await line.closed()
+    assert read_endpoint(paths) is None
+    assert not paths.control_socket.exists()

@@ -1,0 +1,334 @@
+"""The state machine, whole: every phase with every event, and rules that hold in every history."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worker_core.core import life as lives
+from worker_core.core.life import Decline, Event, Life, advance
+
+RUNNING = Life("connected", "running")
+PHASES: dict[str, Life] = {
+    "unpaired": Life("unpaired"),
+    "pairing": Life("pairing"),
+    "locked": Life("locked"),
+    "starting": Life("starting"),
+    "resuming": Life("starting", "stopping"),
+    "ready": Life("connected"),
+    "accepting": Life("connected", "accepting"),
+    "busy": RUNNING,
+    "finishing": Life("connected", "finishing"),
+    "draining": replace(RUNNING, console="drain"),
+    "stopping": Life("connected", "stopping", console="stop"),
+    "drained": Life("connected", console="drain"),
+    "paused": Life("connected", here="stop"),
+    "expired": Life("connected", expired=True),
+    "expired with a job": replace(RUNNING, expired=True),
+    "revoked": Life("revoked"),
+}
+EVENTS: dict[str, Event] = {
+    "pairing begun": lives.PairingBegun(),
+    "pairing approved": lives.PairingApproved(),
+    "pairing ended": lives.PairingEnded(),
+    "keystore refused": lives.KeystoreRefused(),
+    "keystore opened": lives.KeystoreOpened(),
+    "session opened": lives.SessionOpened(),
+    "console: run": lives.ConsoleMode("run"),
+    "console: drain": lives.ConsoleMode("drain"),
+    "console: stop": lives.ConsoleMode("stop"),
+    "here: run": lives.LocalMode("run"),
+    "here: drain": lives.LocalMode("drain"),
+    "here: stop": lives.LocalMode("stop"),
+    "here: stop now": lives.LocalMode("stop", now=True),
+    "expired": lives.AuthorizationSeen(expired=True),
+    "renewed": lives.AuthorizationSeen(expired=False),
+    "expiry grace over": lives.ExpiryGraceOver(),
+    "offer": lives.OfferSeen(),
+    "offer, disk full": lives.OfferSeen("disk-full"),
+    "granted": lives.OfferGranted(),
+    "offer gone": lives.OfferGone(),
+    "held found": lives.HeldFound(),
+    "job exited": lives.JobExited(),
+    "job gone": lives.JobGone(),
+    "cancel": lives.CancelOrdered(),
+    "superseded": lives.Superseded(),
+    "revoked": lives.Revoked(),
+    "unpaired here": lives.Unpaired(),
+    "leave: drain": lives.LeaveAsked("drain"),
+    "leave: checkpoint": lives.LeaveAsked("checkpoint"),
+    "leave: now": lives.LeaveAsked("now"),
+}
+DECLINE_BUSY = (Decline("busy"),)
+
+# phase → event → (phase after, actions). What is not named changes nothing and does nothing.
+TABLE: dict[str, dict[str, tuple[str, tuple[Any, ...]]]] = {
+    "unpaired": {"pairing begun": ("pairing", ())},
+    "pairing": {
+        "pairing approved": ("starting", ("connect",)),
+        "pairing ended": ("unpaired", ("forget-key",)),
+    },
+    "locked": {
+        "keystore opened": ("starting", ("connect",)),
+        "revoked": ("revoked", ("wipe",)),
+        "unpaired here": ("unpaired", ("wipe",)),
+    },
+    "starting": {
+        "keystore refused": ("locked", ()),
+        "session opened": ("ready", ()),
+        "held found": ("resuming", ()),
+        "offer": ("starting", (Decline("leaving"),)),
+        "offer, disk full": ("starting", (Decline("leaving"),)),
+        "revoked": ("revoked", ("wipe",)),
+        "unpaired here": ("unpaired", ("wipe",)),
+    },
+    "resuming": {
+        "keystore refused": ("locked", ()),
+        "session opened": ("stopping", ()),
+        "job exited": ("resuming", ()),
+        "job gone": ("starting", ("report",)),
+        "superseded": ("resuming", ("discard-job",)),
+        "here: stop now": ("resuming", ("kill-job", "report")),
+        "leave: now": ("resuming", ("kill-job", "report")),
+        "revoked": ("revoked", ("discard-job", "wipe")),
+        "unpaired here": ("unpaired", ("discard-job", "wipe")),
+    },
+    "ready": {
+        "console: drain": ("drained", ("report",)),
+        "console: stop": ("paused", ("report",)),
+        "here: drain": ("drained", ("report",)),
+        "here: stop": ("paused", ("report",)),
+        "here: stop now": ("paused", ("report",)),
+        "expired": ("expired", ("report",)),
+        "offer": ("accepting", ("accept",)),
+        "offer, disk full": ("ready", (Decline("disk-full"),)),
+        "held found": ("stopping", ()),
+        "revoked": ("revoked", ("wipe",)),
+        "unpaired here": ("unpaired", ("wipe",)),
+    },
+    "accepting": {
+        "console: drain": ("accepting", ("report",)),
+        "console: stop": ("accepting", ("report",)),
+        "here: drain": ("accepting", ("report",)),
+        "here: stop": ("accepting", ("report",)),
+        "here: stop now": ("accepting", ("report",)),
+        "expired": ("accepting", ("report",)),
+        "granted": ("busy", ("spawn", "report")),
+        "offer gone": ("ready", ("report",)),
+        "revoked": ("revoked", ("wipe",)),
+        "unpaired here": ("unpaired", ("wipe",)),
+        "leave: drain": ("accepting", ("report",)),
+        "leave: checkpoint": ("accepting", ("report",)),
+        "leave: now": ("accepting", ("report",)),
+    },
+    "busy": {
+        "console: drain": ("draining", ("report",)),
+        "console: stop": ("stopping", ("stop-job", "report")),
+        "here: drain": ("draining", ("report",)),
+        "here: stop": ("stopping", ("stop-job", "report")),
+        "here: stop now": ("stopping", ("kill-job", "report")),
+        "expired": ("expired", ("report",)),
+        "job exited": ("finishing", ()),
+        "job gone": ("ready", ("report",)),
+        "cancel": ("stopping", ("cancel-job", "report")),
+        "superseded": ("stopping", ("discard-job",)),
+        "leave: drain": ("draining", ("report",)),
+        "leave: checkpoint": ("stopping", ("stop-job", "report")),
+        "leave: now": ("stopping", ("kill-job", "report")),
+    },
+    "finishing": {
+        "console: drain": ("finishing", ("report",)),
+        "console: stop": ("finishing", ("report",)),
+        "here: drain": ("finishing", ("report",)),
+        "here: stop": ("finishing", ("report",)),
+        "here: stop now": ("finishing", ("report",)),
+        "expired": ("finishing", ("report",)),
+        "job gone": ("ready", ("report",)),
+        "superseded": ("stopping", ("discard-job",)),
+        "leave: drain": ("finishing", ("report",)),
+        "leave: checkpoint": ("finishing", ("report",)),
+        "leave: now": ("finishing", ("report",)),
+    },
+    "draining": {
+        "console: run": ("busy", ("report",)),
+        "console: stop": ("stopping", ("stop-job", "report")),
+        "here: drain": ("draining", ("report",)),
+        "here: stop": ("stopping", ("stop-job", "report")),
+        "here: stop now": ("stopping", ("kill-job", "report")),
+        "expired": ("expired", ("report",)),
+        "job exited": ("finishing", ()),
+        "job gone": ("drained", ("report",)),
+        "cancel": ("stopping", ("cancel-job", "report")),
+        "superseded": ("stopping", ("discard-job",)),
+        "leave: drain": ("draining", ("report",)),
+        "leave: checkpoint": ("stopping", ("stop-job", "report")),
+        "leave: now": ("stopping", ("kill-job", "report")),
+    },
+    "stopping": {
+        "console: run": ("stopping", ("report",)),
+        "console: drain": ("stopping", ("report",)),
+        "here: drain": ("stopping", ("report",)),
+        "here: stop": ("stopping", ("report",)),
+        "here: stop now": ("stopping", ("kill-job", "report")),
+        "expired": ("stopping", ("report",)),
+        "job exited": ("finishing", ()),
+        "job gone": ("paused", ("report",)),
+        "superseded": ("stopping", ("discard-job",)),
+        "leave: drain": ("stopping", ("report",)),
+        "leave: checkpoint": ("stopping", ("report",)),
+        "leave: now": ("stopping", ("kill-job", "report")),
+    },
+    "drained": {
+        "console: run": ("ready", ("report",)),
+        "console: stop": ("paused", ("report",)),
+        "here: drain": ("drained", ("report",)),
+        "here: stop": ("paused", ("report",)),
+        "here: stop now": ("paused", ("report",)),
+        "expired": ("expired", ("report",)),
+        "offer": ("drained", (Decline("drained"),)),
+        "offer, disk full": ("drained", (Decline("drained"),)),
+        "held found": ("stopping", ()),
+        "revoked": ("revoked", ("wipe",)),
+        "unpaired here": ("unpaired", ("wipe",)),
+    },
+    "paused": {
+        "console: drain": ("paused", ("report",)),
+        "console: stop": ("paused", ("report",)),
+        "here: run": ("ready", ("report",)),
+        "here: drain": ("drained", ("report",)),
+        "expired": ("expired", ("report",)),
+        "offer": ("paused", (Decline("stopped"),)),
+        "offer, disk full": ("paused", (Decline("stopped"),)),
+        "held found": ("stopping", ()),
+        "revoked": ("revoked", ("wipe",)),
+        "unpaired here": ("unpaired", ("wipe",)),
+    },
+    "expired": {
+        "console: drain": ("expired", ("report",)),
+        "console: stop": ("expired", ("report",)),
+        "here: drain": ("expired", ("report",)),
+        "here: stop": ("expired", ("report",)),
+        "here: stop now": ("expired", ("report",)),
+        "renewed": ("ready", ("report",)),
+        "offer": ("expired", (Decline("authorization-expired"),)),
+        "offer, disk full": ("expired", (Decline("authorization-expired"),)),
+        "held found": ("stopping", ()),
+        "revoked": ("revoked", ("wipe",)),
+        "unpaired here": ("unpaired", ("wipe",)),
+    },
+    "expired with a job": {
+        "console: drain": ("expired", ("report",)),
+        "console: stop": ("stopping", ("stop-job", "report")),
+        "here: drain": ("expired", ("report",)),
+        "here: stop": ("stopping", ("stop-job", "report")),
+        "here: stop now": ("stopping", ("kill-job", "report")),
+        "renewed": ("busy", ("report",)),
+        "expiry grace over": ("stopping", ("stop-job", "report")),
+        "job exited": ("finishing", ()),
+        "job gone": ("expired", ("report",)),
+        "cancel": ("stopping", ("cancel-job", "report")),
+        "superseded": ("stopping", ("discard-job",)),
+        "leave: drain": ("expired", ("report",)),
+        "leave: checkpoint": ("stopping", ("stop-job", "report")),
+        "leave: now": ("stopping", ("kill-job", "report")),
+    },
+    "revoked": {"pairing begun": ("pairing", ())},
+}
+WITH_A_JOB = ("busy", "finishing", "draining", "stopping", "expired with a job")
+OCCUPIED = ("accepting", *WITH_A_JOB, "resuming")
+for name in WITH_A_JOB:
+    TABLE[name] |= {
+        "revoked": ("revoked", ("discard-job", "wipe")),
+        "unpaired here": ("unpaired", ("discard-job", "wipe")),
+    }
+for name in OCCUPIED:
+    TABLE[name] |= dict.fromkeys(("offer", "offer, disk full"), (name, DECLINE_BUSY))
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_every_pair_of_phase_and_event(phase: str, event: str) -> None:
+    before = PHASES[phase]
+    after, actions = advance(before, EVENTS[event])
+    if event in TABLE[phase]:
+        expected_phase, expected_actions = TABLE[phase][event]
+        assert after.phase == expected_phase.removesuffix(" with a job")
+        assert actions == expected_actions
+        return
+    assert after.phase == before.phase or "leave" in actions
+    assert set(actions) <= {"report", "leave"}
+    if not isinstance(EVENTS[event], lives.ConsoleMode | lives.LocalMode | lives.LeaveAsked | lives.AuthorizationSeen):
+        assert (after, actions) == (before, ())
+
+
+def test_the_table_names_only_phases_and_events_that_exist() -> None:
+    assert set(TABLE) == set(PHASES)
+    assert {event for row in TABLE.values() for event in row} <= set(EVENTS)
+    assert {life.phase for life in PHASES.values()} == set(lives.Phase.__args__)
+
+
+def test_a_job_granted_after_a_stop_is_given_back_and_never_started() -> None:
+    after, actions = advance(Life("connected", "accepting", here="stop"), lives.OfferGranted())
+    assert after.phase == "paused"
+    assert actions == ("give-back", "report")
+
+
+def test_quitting_while_a_job_is_accepted_ends_after_the_answer() -> None:
+    leaving, _ = advance(Life("connected", "accepting"), lives.LeaveAsked("checkpoint"))
+    assert advance(leaving, lives.OfferGranted())[1] == ("give-back", "leave")
+    assert advance(leaving, lives.OfferGone())[1] == ("leave",)
+
+
+def test_quitting_with_a_job_leaves_when_its_tree_is_gone() -> None:
+    leaving, actions = advance(RUNNING, lives.LeaveAsked("checkpoint"))
+    assert "leave" not in actions
+    assert advance(leaving, lives.JobGone())[1] == ("leave",)
+
+
+def test_the_stricter_side_wins_and_each_lifts_only_its_own() -> None:
+    both = Life("connected", console="drain", here="stop")
+    lifted, _ = advance(both, lives.ConsoleMode("run"))
+    assert lifted.phase == "paused"
+    lifted, _ = advance(lifted, lives.LocalMode("run"))
+    assert lifted.phase == "ready"
+
+
+EVENT = st.sampled_from(list(EVENTS.values()))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(EVENT, max_size=60))
+def test_in_every_history_a_job_runs_only_where_it_may(history: list[Event]) -> None:
+    life, running = Life(), False
+    for event in history:
+        before = life
+        life, actions = advance(life, event)
+        if "spawn" in actions:
+            assert before.slot == "accepting"
+            assert before.mode == "run"
+            assert not running
+            running = True
+        if "accept" in actions:
+            assert before.takes_work
+        if "wipe" in actions:
+            assert life.standing in ("revoked", "unpaired")
+            assert life.slot in ("free", "stopping")
+        if isinstance(event, lives.JobGone) and life.slot == "free":
+            running = False
+        if "leave" in actions:
+            assert life.slot == "free"
+        assert not (life.takes_work and (life.expired or life.mode != "run" or life.standing != "connected"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(EVENT, max_size=40))
+def test_a_revoked_worker_does_nothing_more_until_it_is_paired_again(history: list[Event]) -> None:
+    life, _ = advance(RUNNING, lives.Revoked())
+    for event in history:
+        if isinstance(event, lives.PairingBegun):
+            return
+        life, actions = advance(life, event)
+        assert life.standing == "revoked"
+        assert not {"accept", "spawn", "connect"} & set(actions)
