@@ -93,7 +93,11 @@ def _asked_metric(visit: Visit) -> str:
 async def _series(visit: Visit) -> Response:
     key = _asked_metric(visit)
     asked = visit.request.query_params.get("buckets", "")
-    buckets = min(MOST_BUCKETS, max(10, int(asked))) if asked.isdecimal() and len(asked) < 6 else CHART_BUCKETS
+    buckets = (
+        min(MOST_BUCKETS, max(10, int(asked)))
+        if asked.isascii() and asked.isdecimal() and len(asked) < 6
+        else CHART_BUCKETS
+    )
     series = await visit.services.queue.jobs.series(_account(visit), _job_id(visit), key, buckets=buckets)
     head = next((head for head in await _heads(visit) if head.name == key), None)
     body = msgspec.json.encode(series_for_browser(series, head))

@@ -43,7 +43,7 @@ class Place:
 def read_place(text: str | None) -> Place | None:
     """Return the place a browser names, or none where it makes no sense."""
     epoch, colon, seq = (text or "").rpartition(":")
-    if not colon or not seq.isdecimal() or len(seq) > 18:
+    if not colon or not (seq.isascii() and seq.isdecimal()) or len(seq) > 18:
         return None
     return Place(epoch, int(seq))
 

@@ -160,7 +160,8 @@ def number_words(value: float | str | None) -> str:
         return "0"
     size = abs(number)
     if size < 1e-3 or size >= 1e6:
-        return f"{number:.3e}".replace("e-0", "e-").replace("e+0", "e").replace("-", "−", int(number < 0))
+        digits, exponent = f"{number:.3e}".split("e")
+        return f"{digits}e{int(exponent)}".replace("-", "−")
     digits = max(0, 3 - math.floor(math.log10(size)))
     text = f"{number:,.{digits}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text

@@ -7,7 +7,8 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,12 +106,13 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Watched]]:
         context.close()
 
 
-def log_in(url: str, email: str = EMAIL, password: str = PASSWORD) -> httpx.Client:
-    """Return a client that is signed in as a browser is, by form and cookie."""
-    client = httpx.Client(base_url=url, timeout=30.0, trust_env=False, follow_redirects=False)
-    answer = client.post("/login", data={"email": email, "password": password, "next": "/workers"})
-    assert answer.status_code == 303, answer.text
-    return client
+@contextmanager
+def log_in(url: str, email: str = EMAIL, password: str = PASSWORD) -> Generator[httpx.Client]:
+    """Give a client that is signed in as a browser is, by form and cookie."""
+    with httpx.Client(base_url=url, timeout=30.0, trust_env=False, follow_redirects=False) as client:
+        answer = client.post("/login", data={"email": email, "password": password, "next": "/workers"})
+        assert answer.status_code == 303, answer.text
+        yield client
 
 
 @dataclass
@@ -164,15 +166,18 @@ def begin_session(live: Any, worker: Any, **changes: object) -> Session:
     account = live.do(live.services.people.authenticate(EMAIL, PASSWORD, "127.0.0.1"))
     spec = canonical_text({**SPEC, **changes})
     job = live.do(live.services.queue.jobs.submit(account.id, JobSubmit(spec=spec), by=EMAIL))
-    poll = {"state": "available", "free_slots": 1, "wait": 5, "observed": {"gen": 0, "rev": 0}}
+    observed = {"gen": 0, "rev": 0}
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
+        poll = {"state": "available", "free_slots": 1, "wait": 5, "observed": observed}
         answer = worker.call("POST", "/v1/poll", poll)
-        if answer.status_code == 200 and answer.json().get("offer"):
+        said = answer.json() if answer.status_code == 200 else {}
+        if said.get("offer"):
             break
+        observed = {key: said["control"][key] for key in observed} if said.get("control") else observed
     else:
         raise AssertionError("the job was not offered")
-    offer = claims_of(answer.json()["offer"])
+    offer = claims_of(said["offer"])
     accepted = worker.call("POST", f"/v1/attempts/{offer['attempt_id']}/accept", {"epoch": offer["epoch"]})
     assert accepted.status_code == 200, accepted.text
     return Session(worker, job.job_id, offer["attempt_id"], offer["epoch"])
@@ -255,7 +260,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 
 @pytest.fixture(scope="session")
-def sign_in() -> Callable[..., httpx.Client]:
+def sign_in() -> Callable[..., AbstractContextManager[httpx.Client]]:
     """Sign in by form: ``sign_in(url)``."""
     return log_in
 
