@@ -100,7 +100,6 @@ def build_app(services: Services) -> Starlette:
 async def running(services: Services) -> AsyncGenerator[None]:
     """Run what goes on beside requests; afterwards everything is written down and the database closed."""
     await services.presence.load()
-    await services.people.prepare()
     await services.queue.on_start()
     settings = services.settings
     tasks = [

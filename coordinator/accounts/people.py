@@ -29,6 +29,8 @@ LOGIN_SCOPES: tuple[str, ...] = ("jobs", "workers")
 MIN_PASSWORD_LENGTH = 8
 MAX_PASSWORD_LENGTH = 1024
 _HASHINGS_AT_ONCE = 2
+HASH_OF_NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$X1c4DxWmSBfWSj0mYM0CCA$VViOSFpWybTOOa1wL2aeyvXSeyyeT4y22GOy0ucunlc"
+"""What the password given with an unknown e-mail is compared with, so that the answer takes as long as any."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,6 @@ class People:
         self._hashing = asyncio.Semaphore(_HASHINGS_AT_ONCE)
         self._by_email = RateLimit(clock, settings.logins_per_email, settings.logins_window_s)
         self._by_ip = RateLimit(clock, settings.logins_per_ip, settings.logins_window_s)
-        self._nobody: str | None = None
 
     async def add(self, email: str, password: str) -> Account:
         """Make an account; raises :class:`BadAccount`."""
@@ -89,7 +90,7 @@ class People:
         self._by_email.mark(address)
         self._by_ip.mark(ip)
         row = await self._db.read(lambda conn: conn.execute(select(account).where(account.c.email == address)).first())
-        expected = row.password_hash if row is not None else await self._hash_of_nobody()
+        expected = row.password_hash if row is not None else HASH_OF_NOBODY
         matches = await self._verify(expected, password)
         if row is None or not matches:
             raise problem("bad-credentials", "e-mail or password is wrong")
@@ -123,15 +124,6 @@ class People:
             return self._hasher.verify(expected, password)
         except (VerificationError, InvalidHashError):
             return False
-
-    async def _hash_of_nobody(self) -> str:
-        if self._nobody is None:
-            self._nobody = await self._hash(new_secret())
-        return self._nobody
-
-    async def prepare(self) -> None:
-        """Make what an unknown e-mail is compared with, so that the first such log-in takes no longer."""
-        await self._hash_of_nobody()
 
 
 def hash_password(password: str) -> str:

@@ -23,7 +23,6 @@ from coordinator.storage.data_folder import DataFolder
 from worker_core.wire.codec import decode, encode
 from worker_core.wire.ids import new_id
 from worker_core.wire.pairing import Host, PairingApproval, PairingApproved, PairingRequest, PairingStarted
-from worker_core.wire.problems import Problem
 from worker_core.wire.session import SessionRequest, SessionStarted
 
 T = TypeVar("T")
@@ -118,7 +117,7 @@ class WorkerClient:
         """Make one signed request, repeated once when the server gives a new nonce."""
         body = content if content is not None or message is None else encode(message)
         response = self.send_once(method, path, body, token, headers or {})
-        if response.status_code == 401 and decode(response.content, Problem).code == "use-dpop-nonce":
+        if response.status_code == 401 and "DPoP-Nonce" in response.headers:
             return self.send_once(method, path, body, token, headers or {})
         return response
 
