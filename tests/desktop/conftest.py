@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[2]))
 
-from desktop_kit import Bus, DesktopProcess, Display, Launch, TrayHost
-from scripted_core import ScriptedCore
+from tests.desktop.kit import Bus, DesktopProcess, Display, Launch, TrayHost
+from tests.desktop.scripted_core import ScriptedCore
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from desktop_kit import Display
-from scripted_core import ScriptedCore, paired, training, unpaired, waiting
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from tests.desktop.kit import Display
+from tests.desktop.scripted_core import ScriptedCore, paired, training, unpaired, waiting
 from worker_core.control.messages import ErrorBody, PairOutcome
 from worker_core.machine.paths import find_paths
 from worker_core.wire.status import GpuShown

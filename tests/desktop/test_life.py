@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import psutil
-from desktop_kit import Display, Launch, TrayHost, wait_for
-from scripted_core import ScriptedCore, paired, training
+
+from tests.desktop.kit import Display, Launch, TrayHost, wait_for
+from tests.desktop.scripted_core import ScriptedCore, paired, training
 
 QUIT_QUESTION = "A job is training"
 

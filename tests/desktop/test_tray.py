@@ -4,9 +4,8 @@ import os
 import signal
 import time
 
-from desktop_kit import Launch, TrayHost, wait_for
-from scripted_core import ScriptedCore, paired, training, unpaired
-
+from tests.desktop.kit import Launch, TrayHost, wait_for
+from tests.desktop.scripted_core import ScriptedCore, paired, training, unpaired
 from worker_core.wire.status import ModesShown
 
 

@@ -6,17 +6,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-sys.path.insert(0, str(Path(__file__).parents[2] / "desktop"))
+sys.path.append(str(Path(__file__).parents[3]))
 
 import pytest
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
-from scripted_core import ScriptedCore
+from pytestqt.qtbot import QtBot
 
-from app.desktop.control.client import ControlClient
-from app.desktop.control.store import WorkerStore
-from app.desktop.control.supervisor import Supervisor
 from app.desktop.windows import theme
+from tests.desktop.scripted_core import ScriptedCore
+from tests.desktop.wiring import Wired
 
 
 @pytest.fixture
@@ -37,20 +36,9 @@ def owner(qapp: QApplication) -> Iterator[QObject]:
     qapp.processEvents()
 
 
-class Link:
-    """Client, store and supervisor as the desktop wires them."""
-
-    def __init__(self, owner: QObject, core: ScriptedCore) -> None:
-        self.client = ControlClient(owner)
-        self.store = WorkerStore(owner)
-        self.supervisor = Supervisor(owner, core.paths, self.client)
-        self.supervisor.link_changed.connect(self.store.set_link)
-        self.client.snapshot_arrived.connect(self.store.take_snapshot)
-
-
 @pytest.fixture
-def link(owner: QObject, core: ScriptedCore, wait: Callable[..., None]) -> Iterator[Link]:
-    made = Link(owner, core)
+def link(owner: QObject, core: ScriptedCore, wait: Callable[..., None]) -> Iterator[Wired]:
+    made = Wired(owner, core.paths)
     made.supervisor.start()
     wait(lambda: made.store.situation.live is not None)
     yield made
@@ -58,10 +46,10 @@ def link(owner: QObject, core: ScriptedCore, wait: Callable[..., None]) -> Itera
 
 
 @pytest.fixture
-def wait(qtbot: object) -> Callable[..., None]:
+def wait(qtbot: QtBot) -> Callable[..., None]:
     """Run the event loop until something is so."""
 
     def until(look: Callable[[], object], timeout_ms: int = 8000) -> None:
-        qtbot.waitUntil(lambda: bool(look()), timeout=timeout_ms)  # type: ignore[attr-defined]
+        qtbot.waitUntil(lambda: bool(look()), timeout=timeout_ms)
 
     return until

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QObject
-from scripted_core import TOKEN, ScriptedCore, paired
 
 from app.desktop.control.client import LOST_LINK, NO_ANSWER, NOT_CONNECTED, ControlClient
+from tests.desktop.scripted_core import TOKEN, ScriptedCore, paired
 from worker_core.control.endpoint import read_endpoint
 from worker_core.control.messages import MAX_LINE_BYTES, Endpoint, ErrorBody, ModeArgs
 

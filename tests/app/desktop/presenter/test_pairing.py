@@ -16,7 +16,10 @@ GOOD = {"coordinator": "https://train.example.org", "email": "ada@example.org", 
 
 
 def fault(**changes: str) -> str | None:
-    error = check_form(PairingForm(here=False, **(GOOD | changes)))
+    typed = GOOD | changes
+    error = check_form(
+        PairingForm(here=False, coordinator=typed["coordinator"], email=typed["email"], name=typed["name"])
+    )
     return error.field if error else None
 
 

@@ -36,7 +36,8 @@ def _grey(colour: QColor) -> float:
 
 def luminance(text: str) -> float:
     colour = QColor(text)
-    parts = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in colour.getRgbF()[:3]]
+    shares = (colour.redF(), colour.greenF(), colour.blueF())
+    parts = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in shares]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 

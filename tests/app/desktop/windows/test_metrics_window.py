@@ -5,23 +5,22 @@ from collections.abc import Callable, Iterator
 import pytest
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QComboBox, QLabel
-from scripted_core import ATTEMPT, OLDER, ScriptedCore, paired, training
 
 from app.desktop.control.metric_source import MetricSource
 from app.desktop.presenter.curves import LOSS, RETURN, SPEED
 from app.desktop.windows.metrics import REDRAW_MS, MetricsWindow
+from tests.desktop.scripted_core import ATTEMPT, OLDER, ScriptedCore, paired, training
+from tests.desktop.wiring import Wired
 
 Wait = Callable[..., None]
 
 
 @pytest.fixture
-def opened(
-    core: ScriptedCore, link: object, owner: QObject, wait: Wait
-) -> Iterator[tuple[MetricsWindow, MetricSource]]:
+def opened(core: ScriptedCore, link: Wired, owner: QObject, wait: Wait) -> Iterator[tuple[MetricsWindow, MetricSource]]:
     core.set_status(training())
-    wait(lambda: link.store.situation.status.job)  # type: ignore[attr-defined]
-    source = MetricSource(owner, link.client, link.store)  # type: ignore[attr-defined]
-    window = MetricsWindow(source, link.store)  # type: ignore[attr-defined]
+    wait(lambda: (status := link.store.situation.live) is not None and status.job)
+    source = MetricSource(owner, link.client, link.store)
+    window = MetricsWindow(source, link.store)
     window.show()
     yield window, source
     window.close()
@@ -115,11 +114,11 @@ def test_many_points_a_second_cost_at_most_four_drawings(
     assert len(drawn) <= 2 + 1000 // REDRAW_MS
 
 
-def test_before_the_first_job_the_window_says_so(core: ScriptedCore, link: object, owner: QObject, wait: Wait) -> None:
+def test_before_the_first_job_the_window_says_so(core: ScriptedCore, link: Wired, owner: QObject, wait: Wait) -> None:
     core.has_attempts = False
     core.set_status(paired())
-    source = MetricSource(owner, link.client, link.store)  # type: ignore[attr-defined]
-    window = MetricsWindow(source, link.store)  # type: ignore[attr-defined]
+    source = MetricSource(owner, link.client, link.store)
+    window = MetricsWindow(source, link.store)
     window.show()
     wait(lambda: "No job has run on this computer yet." in texts(window))
     window.close()

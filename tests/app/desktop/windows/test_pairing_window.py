@@ -6,9 +6,10 @@ import pytest
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QLineEdit, QPushButton, QRadioButton, QWidget
-from scripted_core import ScriptedCore, paired, unpaired, waiting
 
 from app.desktop.windows.pairing import PairingWindow
+from tests.desktop.scripted_core import ScriptedCore, paired, unpaired, waiting
+from tests.desktop.wiring import Wired
 from worker_core.control.messages import ErrorBody, PairOutcome
 
 Wait = Callable[..., None]
@@ -40,8 +41,8 @@ class Hand:
 
 
 @pytest.fixture
-def opened(link: object, owner: QObject) -> Iterator[tuple[Hand, PairingWindow]]:
-    window = PairingWindow(link.client, link.store, "den-workstation")  # type: ignore[attr-defined]
+def opened(link: Wired, owner: QObject) -> Iterator[tuple[Hand, PairingWindow]]:
+    window = PairingWindow(link.client, link.store, "den-workstation")
     window.show()
     yield Hand(window), window
     window.close()

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QLabel, QPushButton
-from scripted_core import ScriptedCore, paired, training
 
 from app.desktop.presenter.menu import menu
 from app.desktop.presenter.situation import Situation
 from app.desktop.windows.status import StatusWindow
+from tests.desktop.scripted_core import ScriptedCore, paired, training
+from tests.desktop.wiring import Wired
 
 Wait = Callable[..., None]
 
@@ -17,8 +18,8 @@ def texts(window: StatusWindow) -> str:
     return "\n".join(shown.text() for shown in window.findChildren(QLabel) if shown.isVisible())
 
 
-def test_every_command_of_the_menu_is_a_button(link: object, owner: QObject) -> None:
-    window = StatusWindow(link.store)  # type: ignore[attr-defined]
+def test_every_command_of_the_menu_is_a_button(link: Wired, owner: QObject) -> None:
+    window = StatusWindow(link.store)
     buttons = {made.objectName() for made in window.findChildren(QPushButton)}
     commands = {item.id for item in menu(Situation()) if not item.is_separator} - {"headline", "detail", "status"}
     assert commands <= buttons
@@ -26,24 +27,25 @@ def test_every_command_of_the_menu_is_a_button(link: object, owner: QObject) -> 
 
 
 def test_a_button_gives_its_command_and_only_when_it_can(
-    core: ScriptedCore, link: object, owner: QObject, wait: Wait
+    core: ScriptedCore, link: Wired, owner: QObject, wait: Wait
 ) -> None:
-    window = StatusWindow(link.store)  # type: ignore[attr-defined]
+    window = StatusWindow(link.store)
     given: list[str] = []
     window.commanded.connect(given.append)
     window.show()
     core.set_status(paired())
     wait(lambda: "Available" in texts(window))
-    assert not window.findChild(QPushButton, "resume").isEnabled()
-    window.findChild(QPushButton, "drain").click()
-    window.findChild(QPushButton, "resume").click()
+    buttons = {made.objectName(): made for made in window.findChildren(QPushButton)}
+    assert not buttons["resume"].isEnabled()
+    buttons["drain"].click()
+    buttons["resume"].click()
     assert given == ["drain"]
     window.hide()
     window.deleteLater()
 
 
-def test_a_lost_core_leaves_facts_with_their_age(core: ScriptedCore, link: object, owner: QObject, wait: Wait) -> None:
-    window = StatusWindow(link.store)  # type: ignore[attr-defined]
+def test_a_lost_core_leaves_facts_with_their_age(core: ScriptedCore, link: Wired, owner: QObject, wait: Wait) -> None:
+    window = StatusWindow(link.store)
     window.show()
     core.set_status(training())
     wait(lambda: "lunar lander" in texts(window))
