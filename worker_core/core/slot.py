@@ -178,6 +178,8 @@ class Slot:
             if row.end is None:
                 self._row, self._fate = row, "deliver"
                 self._host.feed(HeldFound())
+                if self._delivery is not None:
+                    self._delivery.begin(row)
                 grace_s = row.accepted.limits.stop_grace_s
                 end = await recover_attempt(row, paths=self._paths, journal=self._journal, grace_s=grace_s)
                 log.info("the attempt %s of an earlier run ended: %s", row.attempt_id, end.how)
