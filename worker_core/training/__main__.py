@@ -24,8 +24,14 @@ EXIT_FAILED = 1
 EXIT_CORE_GONE = 75
 _FLUSH_S = 60.0
 
-# Small networks lose by threads, and numpy reads this when it is imported. Larger ones set torch's threads themselves.
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# Small networks lose by threads, and numpy reads this when it is imported. Larger ones set torch's threads themselves;
+# those must sleep, not spin, while they wait: on a shared machine a spinning thread waits for one that has no core.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
 
 
 class _Arguments(argparse.Namespace):
@@ -62,8 +68,8 @@ def _parse(arguments: Sequence[str] | None) -> _Arguments:
 
 def _prepare_process() -> None:
     faulthandler.enable()
-    for name in _ONE_THREAD:
-        os.environ.setdefault(name, "1")
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):
         # What the user's code prints should be in the log when it is printed, not when a buffer is full.
         cast(io.TextIOWrapper, stream).reconfigure(line_buffering=True, errors="backslashreplace")

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import TimeLimit
 
 from worker_core.training.rl.simulators import Maker, Simulator
 from worker_core.training.rl.spaces import Observations, UnsupportedSpace, read_actions
@@ -34,7 +35,9 @@ class _Findings:
 
 def check_simulator(name: str, make: Maker) -> list[str]:
     """Try a simulator out; returns warnings, raises :class:`UnfitSimulator`."""
-    env, found = make(), _Findings()
+    limited, found = make(), _Findings()
+    # A time limit around the simulator would trip over a wrong answer before it can be explained.
+    env = cast(Simulator, limited.env) if isinstance(limited, TimeLimit) else limited
     try:
         _check_spaces(env, found)
         if not found.faults:
@@ -44,7 +47,7 @@ def check_simulator(name: str, make: Maker) -> list[str]:
         if not found.faults:
             _check_steps(env, found)
     finally:
-        env.close()
+        limited.close()
     if found.faults:
         raise UnfitSimulator(name, found.faults)
     return found.warnings

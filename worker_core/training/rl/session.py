@@ -212,11 +212,12 @@ class RlSession:
         return (self._plan.decisions - done) * elapsed / done_here + benchmark
 
     def _refuse_divergence(self, stats: Stats) -> None:
-        if not np.isfinite(self._learner.policy.flat).all():
+        loss = stats["train/loss"]
+        if not (np.isfinite(loss) and np.isfinite(self._learner.policy.flat).all()):
             raise JobFailure(
                 "exception",
-                f"training diverged: at decision {self._decisions:,} the policy's weights are no longer finite numbers "
-                f"(loss {stats['train/loss']:g}); try a lower ppo.learning_rate",
+                f"training diverged: at decision {self._decisions:,} the loss is {loss:g}, so nothing is learned any more; "
+                "try a lower ppo.learning_rate, or ppo.normalize_reward where rewards are very large",
             )
 
     # Keep

@@ -17,6 +17,9 @@ SPACES = {
     "several discrete": spaces.MultiDiscrete([2, 4]),
     "box": spaces.Box(-1, 1, (2,), np.float32),
 }
+# More threads only wait for each other on networks of this size.
+torch.set_num_threads(1)
+
 SETTINGS = Ppo(ent_coef=0.02, vf_coef=0.7, clip_range=0.1, max_grad_norm=0.3)
 
 
@@ -94,7 +97,10 @@ def test_torch_continues_from_what_adam_remembered() -> None:
     first = TorchDescent(straight, SETTINGS, torch.device("cpu"))
     first.step(first.load(rows), 1e-2, told=False)
     first.finish()
-    saved, weights = Moments(*(np.copy(part) for part in first.moments()[:2]), first.moments().steps), straight.flat.copy()
+    saved, weights = (
+        Moments(*(np.copy(part) for part in first.moments()[:2]), first.moments().steps),
+        straight.flat.copy(),
+    )
     first.step(first.load(rows), 1e-2, told=False)
     first.finish()
     resumed.flat[:] = weights

@@ -46,11 +46,11 @@ def learner_on(env: Any, settings: Ppo, count: int = 1) -> tuple[PpoLearner, Sim
 
 def value_learned(env: Any) -> float:
     """Return what the critic thinks of the only state there is."""
-    settings = Ppo(gamma=0.9, gae_lambda=1.0, learning_rate=1e-2, n_epochs=20, hidden=(8,), max_grad_norm=10)
+    settings = Ppo(gamma=0.9, gae_lambda=1.0, learning_rate=2e-2, n_epochs=20, hidden=(8,), max_grad_norm=10)
     learner, simulators = learner_on(env, settings)
     rng = np.random.default_rng(1)
-    for _ in range(60):
-        learner.learn(learner.collect(simulators, 64, rng, lambda _row: None), 1e-2, rng)
+    for _ in range(25):
+        learner.learn(learner.collect(simulators, 64, rng, lambda _row: None), 2e-2, rng)
     return float(learner.descent.values(np.ones((1, 1), np.float32))[0])
 
 

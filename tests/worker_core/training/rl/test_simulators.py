@@ -34,7 +34,9 @@ def random_actions(simulators: Simulators, rng: np.random.Generator) -> Any:
     return actions.choose(outputs, actions.noise(rng, 1, simulators.count)[0])
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "LunarLander-v3", "Pendulum-v1", "Acrobot-v1", "LunarLanderContinuous-v3"])
+@pytest.mark.parametrize(
+    "name", ["CartPole-v1", "LunarLander-v3", "Pendulum-v1", "Acrobot-v1", "LunarLanderContinuous-v3"]
+)
 @pytest.mark.parametrize("cut", [1, 37, 230])
 def test_a_simulator_in_mid_episode_goes_on_as_if_nothing_had_happened(name: str, cut: int) -> None:
     first, second = (simulators_of(lambda: gymnasium.make(name, disable_env_checker=True)) for _ in range(2))
