@@ -33,7 +33,7 @@ def add_account(data: Path, email: str, password: str) -> None:
     _on_folder(
         data,
         lambda conn: insert_account(conn, address, hashed, now),
-        lambda access: _post(access, "/v1/admin/accounts", {"email": address, "password": password}, dict),
+        lambda access: _post(access, "/v1/admin/accounts", {"email": address, "password": password}, dict[str, str]),
     )
 
 
