@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, sync_playwright
 
 from worker_core.wire.client import JobSubmit
 from worker_core.wire.spec import canonical_text
@@ -67,6 +67,11 @@ class Watched:
     url: str
     faults: list[str] = field(default_factory=list)
 
+    def note(self, message: ConsoleMessage) -> None:
+        """Remember an error of the browser's console."""
+        if message.type == "error":
+            self.faults.append(message.text)
+
     def open(self, path: str) -> Page:
         """Go to a path of the console."""
         self.page.goto(self.url + path, wait_until="load")
@@ -92,7 +97,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Watched]]:
             context.add_cookies([{"name": name, "value": value, "url": url}])
         page = context.new_page()
         watched = Watched(page, url)
-        page.on("console", lambda message: message.type == "error" and watched.faults.append(message.text))
+        page.on("console", watched.note)
         page.on("pageerror", lambda error: watched.faults.append(str(error)))
         if options.get("java_script_enabled", True):
             page.add_init_script(
@@ -165,7 +170,7 @@ def begin_session(live: Any, worker: Any, **changes: object) -> Session:
     """Submit a job and let a worker accept it."""
     account = live.do(live.services.people.authenticate(EMAIL, PASSWORD, "127.0.0.1"))
     spec = canonical_text({**SPEC, **changes})
-    job = live.do(live.services.queue.jobs.submit(account.id, JobSubmit(spec=spec), by=EMAIL))
+    live.do(live.services.queue.jobs.submit(account.id, JobSubmit(spec=spec), by=EMAIL))
     observed = {"gen": 0, "rev": 0}
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
@@ -180,7 +185,7 @@ def begin_session(live: Any, worker: Any, **changes: object) -> Session:
     offer = claims_of(said["offer"])
     accepted = worker.call("POST", f"/v1/attempts/{offer['attempt_id']}/accept", {"epoch": offer["epoch"]})
     assert accepted.status_code == 200, accepted.text
-    return Session(worker, job.job_id, offer["attempt_id"], offer["epoch"])
+    return Session(worker, offer["job_id"], offer["attempt_id"], offer["epoch"])
 
 
 def claims_of(token: str) -> dict[str, Any]:
