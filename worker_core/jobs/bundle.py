@@ -67,22 +67,30 @@ def _unpack(stream: _BoundedReader, target: Path) -> None:
             if number >= MAX_ENTRIES:
                 raise BadBundle(f"it has more than {MAX_ENTRIES:,} entries")
             _take(tar, member, target)
+        # tarfile takes a damaged header for the end; a true end is a block of zeros.
+        stream.seek(tar.offset)
+        if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+            raise BadBundle("it is not a whole tar.gz archive (it has no end)")
 
 
 def _take(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
     path = target.joinpath(*_safe_parts(member.name))
-    if member.type == tarfile.DIRTYPE:
+    try:
+        _write(tar, member, path)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise BadBundle(f"{member.name!r} is there twice, or is a file and a folder") from error
+
+
+def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
+    if member.type == tarfile.DIRTYPE and member.size == 0:
         path.mkdir(parents=True, exist_ok=True)
         return
     source = tar.extractfile(member) if member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) else None
     if source is None:
         raise BadBundle(f"{member.name!r} is neither a plain file nor a folder")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with source, path.open("xb") as file:
-            shutil.copyfileobj(source, file, 1 << 16)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise BadBundle(f"{member.name!r} is there twice, or is a file and a folder") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with source, path.open("xb") as file:
+        shutil.copyfileobj(source, file, 1 << 16)
     if path.stat().st_size != member.size:
         raise BadBundle(f"{member.name!r} is cut off")
     path.chmod(0o555 if member.mode & 0o100 else 0o444)

@@ -121,6 +121,7 @@ def _lay_out(paths: Paths, attempt: NewAttempt) -> Path:
     private_folder(paths.workspaces)
     if workspace.exists():
         _put_aside_and_remove(paths.workspaces, workspace)
+    private_folder(workspace)
     for folder in ("inputs", "checkpoints", "results", "tmp"):
         private_folder(workspace / folder)
     write_file(workspace / "spec.json", accepted.spec.encode(), private=True)

@@ -1,0 +1,185 @@
+"""The folder of an attempt: what lies in it, where it comes from, and that it goes away."""
+
+import asyncio
+import errno
+import gzip
+import hashlib
+import io
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from worker_core.jobs.blobs import add_blob, blob_path, partial_path
+from worker_core.jobs.workspace import (
+    FetchFailed,
+    NotPrepared,
+    folder_size,
+    make_workspace,
+    remove_workspace,
+    sweep_workspaces,
+    workspace_path,
+)
+from worker_core.journal.records import NewAttempt
+from worker_core.machine.paths import Paths
+from worker_core.wire.signed import Input
+from worker_core.wire.work import ResumePoint
+
+
+def bundle(content: bytes) -> bytes:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        info = tarfile.TarInfo("main.py")
+        info.size = len(content)
+        tar.addfile(info, io.BytesIO(content))
+    return gzip.compress(raw.getvalue(), mtime=0)
+
+
+class Store:
+    """The coordinator's blobs; serves what is missing of a file, as W10 does."""
+
+    def __init__(self, *blobs: bytes) -> None:
+        self.blobs = {hashlib.sha256(blob).hexdigest(): blob for blob in blobs}
+        self.served: list[tuple[str, int]] = []
+
+    async def fetch(self, sha256: str, size: int, destination: Path) -> None:
+        await asyncio.to_thread(self._append, sha256, destination)
+
+    def _append(self, sha256: str, destination: Path) -> None:
+        with destination.open("ab") as file:
+            self.served.append((sha256, file.tell()))
+            file.write(self.blobs[sha256][file.tell() :])
+
+    def input(self, name: str, blob: bytes) -> Input:
+        return Input(name=name, sha256=hashlib.sha256(blob).hexdigest(), size=len(blob))
+
+
+async def test_a_workspace_has_code_inputs_and_the_checkpoint_to_go_on_from(
+    paths: Paths, attempt: Callable[..., NewAttempt]
+) -> None:
+    code, data, saved = bundle(b"print(1)"), b"numbers", b"weights"
+    store = Store(code, data, saved)
+    point = store.input("checkpoint", saved)
+    row = attempt(
+        inputs=(store.input("code", code), store.input("data.bin", data)),
+        resume_from=ResumePoint(attempt_id="att_0", step=7, sha256=point.sha256, size=point.size),
+    )
+    workspace = await make_workspace(paths, row, store.fetch)
+    assert (workspace / "code" / "main.py").read_bytes() == b"print(1)"
+    assert (workspace / "inputs" / "data.bin").read_bytes() == data
+    assert (workspace / "resume" / "checkpoint").read_bytes() == saved
+    assert b'"step":7' in (workspace / "resume" / "resume.json").read_bytes()
+    assert (workspace / "spec.json").read_text() == row.accepted.spec
+    assert workspace.stat().st_mode & 0o077 == 0
+
+
+async def test_an_input_that_is_here_is_not_fetched_again(paths: Paths, attempt: Callable[..., NewAttempt]) -> None:
+    store = Store(b"data")
+    row = attempt(inputs=(store.input("data", b"data"),))
+    await make_workspace(paths, row, store.fetch)
+    await make_workspace(paths, row, store.fetch)
+    assert len(store.served) == 1
+
+
+async def test_an_input_that_another_job_changed_is_fetched_again(
+    paths: Paths, attempt: Callable[..., NewAttempt]
+) -> None:
+    store = Store(b"data")
+    one = store.input("data", b"data")
+    workspace = await make_workspace(paths, attempt(inputs=(one,)), store.fetch)
+    (workspace / "inputs" / "data").write_bytes(b"evil")
+    other = await make_workspace(paths, attempt(inputs=(one,)), store.fetch)
+    assert (other / "inputs" / "data").read_bytes() == b"data"
+
+
+async def test_a_fetch_goes_on_where_an_earlier_one_was_cut(paths: Paths, attempt: Callable[..., NewAttempt]) -> None:
+    store = Store(b"0123456789")
+    one = store.input("data", b"0123456789")
+    part = partial_path(paths.blobs, one.sha256)
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"0123")
+    await make_workspace(paths, attempt(inputs=(one,)), store.fetch)
+    assert store.served == [(one.sha256, 4)]
+
+
+async def test_a_wrong_beginning_is_thrown_away_once(paths: Paths, attempt: Callable[..., NewAttempt]) -> None:
+    store = Store(b"0123456789")
+    one = store.input("data", b"0123456789")
+    part = partial_path(paths.blobs, one.sha256)
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"WRONG")
+    workspace = await make_workspace(paths, attempt(inputs=(one,)), store.fetch)
+    assert (workspace / "inputs" / "data").read_bytes() == b"0123456789"
+    assert store.served == [(one.sha256, 5), (one.sha256, 0)]
+
+
+async def test_damaged_and_missing_inputs_have_a_class(paths: Paths, attempt: Callable[..., NewAttempt]) -> None:
+    damaged = Store()
+    damaged.blobs["a" * 64] = b"other"
+    row = attempt(inputs=(Input(name="data", sha256="a" * 64, size=5),))
+    with pytest.raises(NotPrepared) as caught:
+        await make_workspace(paths, row, damaged.fetch)
+    assert caught.value.failure == "data-missing"
+
+    async def refuse(sha256: str, size: int, destination: Path) -> None:
+        raise FetchFailed("no lease")
+
+    with pytest.raises(NotPrepared, match="no lease") as caught:
+        await make_workspace(paths, row, refuse)
+    assert caught.value.failure == "data-missing"
+
+
+async def test_a_full_disk_is_called_a_full_disk(paths: Paths, attempt: Callable[..., NewAttempt]) -> None:
+    async def fill(sha256: str, size: int, destination: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(NotPrepared) as caught:
+        await make_workspace(paths, attempt(inputs=(Input(name="data", sha256="a" * 64, size=5),)), fill)
+    assert caught.value.failure == "disk-full"
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a b"])
+async def test_an_input_cannot_choose_its_folder(paths: Paths, attempt: Callable[..., NewAttempt], name: str) -> None:
+    store = Store(b"data")
+    with pytest.raises(NotPrepared) as caught:
+        await make_workspace(paths, attempt(inputs=(store.input(name, b"data"),)), store.fetch)
+    assert caught.value.failure == "bad-spec"
+
+
+async def test_code_that_is_no_bundle_is_a_bad_spec(paths: Paths, attempt: Callable[..., NewAttempt]) -> None:
+    store = Store(b"not a bundle")
+    with pytest.raises(NotPrepared) as caught:
+        await make_workspace(paths, attempt(inputs=(store.input("code", b"not a bundle"),)), store.fetch)
+    assert caught.value.failure == "bad-spec"
+
+
+async def test_a_removed_workspace_is_gone_with_its_read_only_code(
+    paths: Paths, attempt: Callable[..., NewAttempt]
+) -> None:
+    code = bundle(b"x")
+    store = Store(code)
+    row = attempt(inputs=(store.input("code", code),))
+    workspace = await make_workspace(paths, row, store.fetch)
+    assert await remove_workspace(paths, row.attempt_id)
+    assert not workspace.exists()
+    assert await remove_workspace(paths, row.attempt_id)
+
+
+async def test_a_sweep_removes_all_but_what_is_kept(paths: Paths, attempt: Callable[..., NewAttempt]) -> None:
+    rows = [attempt() for _ in range(3)]
+    for row in rows:
+        await make_workspace(paths, row, Store().fetch)
+    assert await sweep_workspaces(paths, {rows[1].attempt_id}) == []
+    assert [workspace_path(paths, row.attempt_id).exists() for row in rows] == [False, True, False]
+
+
+def test_a_blob_is_taken_once_and_outlives_its_source(paths: Paths, tmp_path: Path) -> None:
+    source = tmp_path / "file"
+    source.write_bytes(b"content")
+    sha256 = hashlib.sha256(b"content").hexdigest()
+    path = add_blob(paths.blobs, source, sha256, 7)
+    source.unlink()
+    assert path == blob_path(paths.blobs, sha256)
+    assert path.read_bytes() == b"content"
+    assert folder_size(paths.blobs) == 7
