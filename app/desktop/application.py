@@ -133,11 +133,11 @@ class Desktop(QObject):
         if self.pairing_window is None:
             self.pairing_window = PairingWindow(self._client, self.store, platform.node() or "workstation")
             self.pairing_window.open_page.connect(self._open_page)
-            self.pairing_window.destroyed.connect(self._on_pairing_gone)
+            self.pairing_window.closed.connect(self._on_pairing_closed)
         _bring_up(self.pairing_window)
 
     @Slot()
-    def _on_pairing_gone(self) -> None:
+    def _on_pairing_closed(self) -> None:
         self.pairing_window = None
 
     def _show_metrics(self) -> None:

@@ -92,11 +92,11 @@ class Leaving(QObject):
             remember="&Remember this answer",
         )
         self._question.answered.connect(self._on_answered)
-        self._question.destroyed.connect(self._on_question_gone)
+        self._question.finished.connect(self._on_question_gone)
         self._question.open()
 
-    @Slot()
-    def _on_question_gone(self) -> None:
+    @Slot(int)
+    def _on_question_gone(self, result: int) -> None:
         self._question = None
 
     @Slot(str, bool)

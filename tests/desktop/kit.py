@@ -153,7 +153,7 @@ def end(process: subprocess.Popen[Any]) -> None:
             stream.close()
 
 
-def wait_for(look: Callable[[], T], *, what: str, timeout_s: float = 12.0) -> T:
+def wait_for(look: Callable[[], T | None], *, what: str, timeout_s: float = 12.0) -> T:
     """Return the first true answer of ``look``."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from worker_core.control.messages import ErrorBody, PairOutcome
 
-MIN_PASSWORD_LENGTH = 12
+MIN_PASSWORD_LENGTH = 8
 MAX_NAME_LENGTH = 64
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

@@ -1,7 +1,9 @@
 """The pairing window: a form, then the code a person approves in the console, then what came of it."""
 
-from PySide6.QtCore import Signal, Slot
-from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
+from dataclasses import replace
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.desktop.control.client import ControlClient
@@ -20,11 +22,13 @@ SETUP_TIMEOUT_S = 90.0
 class PairingWindow(QWidget):
     """Pairs this computer. The core does the work; closing the window leaves a waiting code valid."""
 
+    closed = Signal()
     open_page = Signal(str)
     """Open the approval page in the browser."""
 
     def __init__(self, client: ControlClient, store: WorkerStore, device_name: str) -> None:
         super().__init__()
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._client = client
         self._store = store
         self._form = PairingForm(here=False)
@@ -72,7 +76,10 @@ class PairingWindow(QWidget):
     @Slot(object)
     def _on_coordinator(self, answer: object) -> None:
         try:
-            self._ask_for_code(convert(answer, EmbeddedReady).url)
+            url = convert(answer, EmbeddedReady).url
+            # The coordinator is there now; another code from it needs no password.
+            self._form = replace(self._form, here=False, coordinator=url, password="")
+            self._ask_for_code(url)
         except BadMessage as error:
             self._on_failed(ErrorBody(code="failed", text=f"The worker gave an answer nobody understands: {error}."))
 
@@ -180,6 +187,11 @@ class PairingWindow(QWidget):
         """Take the height of the page that is shown."""
         super().showEvent(event)
         hug(self)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Say so; the window, with what was typed, is gone afterwards."""
+        super().closeEvent(event)
+        self.closed.emit()
 
     def _set_asking(self, words: str) -> None:
         self._asking = bool(words)

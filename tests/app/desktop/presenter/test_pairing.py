@@ -47,7 +47,7 @@ def test_a_name_is_needed_and_bounded() -> None:
 
 
 def test_this_computer_needs_a_password_and_no_address() -> None:
-    error = check_form(PairingForm(here=True, email="ada@example.org", password="short", name="den"))
+    error = check_form(PairingForm(here=True, email="ada@example.org", password="short12", name="den"))
     assert error is not None
     assert error.field == "password"
 

@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QLineEdit, QPushButton, QRadioButton, QWidget
+from shiboken6 import isValid
 
 from app.desktop.windows.pairing import PairingWindow
 from tests.desktop.scripted_core import ScriptedCore, paired, unpaired, waiting
@@ -45,8 +46,8 @@ def opened(link: Wired, owner: QObject) -> Iterator[tuple[Hand, PairingWindow]]:
     window = PairingWindow(link.client, link.store, "den-workstation")
     window.show()
     yield Hand(window), window
-    window.close()
-    window.deleteLater()
+    if isValid(window):
+        window.close()
 
 
 def fill(hand: Hand) -> None:
@@ -96,8 +97,10 @@ def test_an_approval_ends_the_waiting(core: ScriptedCore, opened: tuple[Hand, Pa
     core.outcome.set()
     core.set_status(paired())
     wait(lambda: "den-workstation is paired" in hand.texts())
+    closed: list[bool] = []
+    window.closed.connect(lambda: closed.append(True))
     hand.click("Done")
-    assert not window.isVisible()
+    assert closed
 
 
 @pytest.mark.parametrize(("state", "headline"), [("expired", "The code has expired"), ("denied", "Not approved")])
@@ -193,7 +196,6 @@ def test_without_the_worker_the_form_waits_for_it(owner: QObject) -> None:
     assert not hand.button("Get a code").isEnabled()
     assert "Waiting for the worker" in hand.texts()
     window.close()
-    window.deleteLater()
 
 
 def test_every_field_and_button_has_a_name_a_mnemonic_and_a_place_in_the_tab_order(
