@@ -27,7 +27,7 @@ from worker_core.wire.vocabulary import JOB_END_STATES
 
 T = TypeVar("T")
 EMAIL, PASSWORD = "owner@example.org", "a long enough password"
-GUARD_S = 90.0
+GUARD_S = 180.0
 """No step of a story takes this long; a story that hangs ends here."""
 
 SETTINGS = """
@@ -196,6 +196,18 @@ class Stack:
 
     def points(self, job_id: str) -> list[MetricPoint]:
         return list(all_points(self.client, job_id))
+
+    def saved_step(self, job_id: str) -> int:
+        """The step of the newest checkpoint that the coordinator has."""
+        return max(item.step or 0 for item in self.client.artifacts(job_id) if item.kind == "checkpoint")
+
+    def wait_steps_of(self, job_id: str, attempt: int) -> list[int]:
+        """Wait until metric points of an attempt have arrived and return their steps."""
+
+        def look() -> list[int] | None:
+            return [point.step for point in self.points(job_id) if point.attempt == attempt] or None
+
+        return eventually(look, f"metrics of attempt {attempt} arrive (job is {self.client.job(job_id)})")
 
     def end(self) -> None:
         self.client.close()

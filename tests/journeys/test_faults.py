@@ -39,7 +39,7 @@ def test_a_killed_core_resumes_its_job_and_each_point_arrives_once(stack: Stack)
     worker = stack.worker("box")
     job_id = stack.submit(job_spec("killed", cycles=30))
     stack.wait_training(job_id)
-    saved = max(item.step or 0 for item in stack.client.artifacts(job_id) if item.kind == "checkpoint")
+    saved = stack.saved_step(job_id)
     worker.core.kill()
     worker.restart()
 

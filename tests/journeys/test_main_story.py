@@ -4,8 +4,6 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.journeys.conftest import EMAIL, GUARD_S, Stack, job_spec, stoker
 from worker_core.wire.spec import canonical_text
 
@@ -67,11 +65,7 @@ def test_pair_approve_train_and_bring_the_result_home(stack: Stack, tmp_path: Pa
     assert stack.command("job", "logs", job_id).code == 0
     core.wait_until(lambda status: status.state == "available" and status.job is None, "it is available again")
 
-
-@pytest.mark.parametrize("words", [("status",), ("workers",), ("jobs",), ("doctor",)])
-def test_what_is_meant_for_people_is_printed_for_people(stack: Stack, words: tuple[str, ...]) -> None:
-    worker = stack.worker("box")
-    shown = worker.command(*words)
-    assert shown.code == 0
-    assert "Traceback" not in shown.err
-    assert shown.out.strip()
+    for words in (("status",), ("workers",), ("jobs",), ("job", "show", job_id), ("job", "metrics", job_id)):
+        shown = stack.command(*words, home=home)
+        assert (shown.code, shown.err) == (0, "")
+        assert shown.out.strip()

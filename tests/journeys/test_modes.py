@@ -48,13 +48,12 @@ def test_a_stopped_job_keeps_its_checkpoint_and_resume_goes_on_from_it(stack: St
 
     queued = stack.wait_job(job_id, lambda job: job.state == "queued", "the job is queued again")
     assert "checkpoint" in queued.reason
-    saved = max(item.step or 0 for item in stack.client.artifacts(job_id) if item.kind == "checkpoint")
+    saved = stack.saved_step(job_id)
     assert f"{saved}" in queued.reason.replace(",", "").replace("\u202f", "")
 
     assert worker.command("resume").code == 0
-    stack.wait_job(job_id, lambda job: job.attempt == 2 and job.step > saved, "the second attempt gets on")
-    second = [point.step for point in stack.points(job_id) if point.attempt == 2]
-    assert min(second) >= saved
+    assert min(stack.wait_steps_of(job_id, attempt=2)) >= saved
+    assert stack.client.job(job_id).step >= saved
     attempts = {attempt.ordinal: attempt.state for attempt in stack.client.job(job_id).attempts}
     assert attempts == {1: "released", 2: "running"}
 
@@ -69,10 +68,8 @@ def test_a_second_worker_takes_a_stopped_worker_s_job_from_its_checkpoint(stack:
     stack.wait_training(job_id)
     assert first.command("stop").code == 0
     stack.wait_job(job_id, lambda job: job.state == "queued", "the job is queued again")
-    saved = max(item.step or 0 for item in stack.client.artifacts(job_id) if item.kind == "checkpoint")
+    saved = stack.saved_step(job_id)
 
     stack.worker("second")
-    taken = stack.wait_job(job_id, lambda job: job.attempt == 2 and job.step > saved, "the second worker gets on")
-    assert taken.worker == "second"
-    second = [point.step for point in stack.points(job_id) if point.attempt == 2]
-    assert min(second) >= saved
+    assert min(stack.wait_steps_of(job_id, attempt=2)) >= saved
+    assert stack.client.job(job_id).worker == "second"
