@@ -33,8 +33,7 @@ class Address:
         """Read an address; raises :class:`BadAddress` that says what to write instead."""
         typed = text.strip()
         if "://" not in typed:
-            bare_host = urlsplit(f"//{typed}").hostname or ""
-            typed = f"{'http' if is_loopback(bare_host) else 'https'}://{typed}"
+            typed = f"{'http' if is_loopback(_host(f'//{typed}', text)) else 'https'}://{typed}"
         parts, host = _split(typed, text)
         if parts.scheme == "http" and not is_loopback(host):
             raise BadAddress(f"{text!r} is not encrypted; use https:// (plain http is for this computer only)")
@@ -47,10 +46,18 @@ class Address:
         return is_loopback(self.host)
 
 
-def _split(typed: str, text: str) -> tuple[SplitResult, str]:
+def _host(typed: str, text: str) -> str:
     try:
-        parts = urlsplit(typed)
-        host, _ = parts.hostname, parts.port
+        return urlsplit(typed).hostname or ""
+    except ValueError as error:
+        raise BadAddress(f"{text!r} is not an address: {error}; {_EXAMPLE}") from error
+
+
+def _split(typed: str, text: str) -> tuple[SplitResult, str]:
+    host = _host(typed, text)
+    parts = urlsplit(typed)
+    try:
+        _ = parts.port
     except ValueError as error:
         raise BadAddress(f"{text!r} is not an address: {error}; {_EXAMPLE}") from error
     if parts.scheme not in ("http", "https") or not host:

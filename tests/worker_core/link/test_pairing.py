@@ -51,7 +51,9 @@ async def test_slow_down_lengthens_the_wait_for_good(
     coordinator: ScriptedCoordinator, client: CoordinatorClient
 ) -> None:
     slow = pending("slow_down")
-    coordinator.script("POST", "/v1/pairings/poll", pending(), slow, pending(), slow, pending("slow_down", interval=30.0), pending())
+    coordinator.script(
+        "POST", "/v1/pairings/poll", pending(), slow, pending(), slow, pending("slow_down", interval=30.0), pending()
+    )
     clock = MovedClock()
     await await_approval(client, STARTED, clock, clock.sleep)
     assert clock.waits == [5.0, 5.0, 10.0, 10.0, 15.0, 30.0, 30.0]
