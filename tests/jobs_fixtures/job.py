@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -249,10 +250,26 @@ def escape(pipe):
     time.sleep(60)
 
 
-BEHAVIOURS = {
+BEHAVIOURS: "dict[str, Callable[[Pipe], int | None]]" = {
     "segfault": lambda pipe: die(pipe, signal.SIGSEGV),
     "kill-itself": lambda pipe: die(pipe, signal.SIGKILL),
-    **{name.replace("_", "-"): value for name, value in list(globals().items()) if callable(value)},
+    "succeed": succeed,
+    "fail": fail,
+    "crash": crash,
+    "crash-at-start": crash_at_start,
+    "leave-in-silence": leave_in_silence,
+    "be-silent": be_silent,
+    "obey": obey,
+    "ignore-orders": ignore_orders,
+    "grow-a-tree": grow_a_tree,
+    "leave-a-child": leave_a_child,
+    "write-garbage": write_garbage,
+    "write-too-much": write_too_much,
+    "tear-a-frame": tear_a_frame,
+    "draw-progress": draw_progress,
+    "flood": flood,
+    "show-environment": show_environment,
+    "escape": escape,
 }
 
 

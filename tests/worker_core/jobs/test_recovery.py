@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from worker_core.jobs.process import end_tree, find_tree
 from worker_core.jobs.recovery import recover_attempt
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import AttemptEnd, NewAttempt
+from worker_core.machine.host import boot_id
 from worker_core.machine.paths import Paths
 from worker_core.wire.codec import encode
 from worker_core.wire.events import CheckpointSaved, Metric
@@ -34,7 +35,7 @@ def stranger() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 @contextmanager
-def killed_core(paths: Paths, behaviour: str, row: NewAttempt, after: str) -> Iterator[None]:
+def killed_core(paths: Paths, behaviour: str, row: NewAttempt, after: str) -> Generator[None]:
     """Let a core run a job until it prints ``after``, then kill the core alone, as a crash would."""
     home = paths.data.parent
     (home / "attempt.json").write_bytes(encode(row))
@@ -52,7 +53,7 @@ def killed_core(paths: Paths, behaviour: str, row: NewAttempt, after: str) -> It
 
 
 async def recover(paths: Paths, row: NewAttempt, grace_s: float) -> tuple[AttemptEnd, Any, Any]:
-    journal = Journal.open(paths.state_db, boot_id="this boot")
+    journal = Journal.open(paths.state_db, boot_id=boot_id())
     found = await journal.attempt(row.attempt_id)
     assert found is not None
     end = await recover_attempt(found, paths=paths, journal=journal, grace_s=grace_s)
