@@ -1,0 +1,101 @@
+"""What the tray costs while nothing happens: memory, CPU and wake-ups, with its core idle beside it.
+
+    python bench/tray.py [--json] [--seconds 40]
+
+Promise: at most 65 MiB of memory without the metrics window and at most 0.1 % of one core. It brings an X server
+and a private session bus with a tray host (Xvfb, dbus-daemon, and the system's Python with dbus and gi).
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from tests.desktop.kit import Bus, DesktopProcess, Display, TrayHost
+from tests.desktop.scripted_core import ScriptedCore, paired, training
+
+SETTLE_S = 5.0
+RSS_TARGET_MIB = 65.0
+CPU_TARGET_PCT = 0.1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--seconds", type=float, default=40.0)
+    options = parser.parse_args()
+    figures = measure(options.seconds)
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        for name, value in figures.items():
+            print(f"{name:24} {value}")
+    return 0 if figures["within_targets"] else 1
+
+
+def measure(seconds: float) -> dict[str, Any]:
+    """Measure an idle tray, then the same tray while a job reports once a second."""
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
+        home = Path(folder)
+        display, bus = Display(), Bus()
+        host, core = TrayHost(bus), ScriptedCore(home, paired())
+        desktop = DesktopProcess(home, display, bus, "--background")
+        try:
+            started = time.monotonic()
+            host.wait_for_headline("Available")
+            ready_s = time.monotonic() - started
+            time.sleep(SETTLE_S)
+            idle = _watch(desktop.process.pid, seconds)
+            busy = _watch_training(desktop.process.pid, core, seconds / 4)
+        finally:
+            os.kill(desktop.process.pid, signal.SIGTERM)
+            for part in (desktop, core, host, bus, display):
+                part.close()
+    within = idle["rss_mib"] <= RSS_TARGET_MIB and idle["cpu_pct"] <= CPU_TARGET_PCT
+    return {
+        "ready_s": round(ready_s, 2),
+        **{f"idle_{name}": value for name, value in idle.items()},
+        **{f"training_{name}": value for name, value in busy.items()},
+        "within_targets": within,
+    }
+
+
+def _watch(pid: int, seconds: float) -> dict[str, float]:
+    process = psutil.Process(pid)
+    cpu, switches = _spent(process)
+    time.sleep(seconds)
+    later_cpu, later_switches = _spent(process)
+    memory = process.memory_full_info()
+    return {
+        "rss_mib": round(memory.rss / 2**20, 1),
+        "uss_mib": round(memory.uss / 2**20, 1),
+        "cpu_pct": round(100 * (later_cpu - cpu) / seconds, 3),
+        "wakeups_per_s": round((later_switches - switches) / seconds, 2),
+    }
+
+
+def _watch_training(pid: int, core: ScriptedCore, seconds: float) -> dict[str, float]:
+    process = psutil.Process(pid)
+    cpu, _ = _spent(process)
+    for turn in range(max(1, round(seconds))):
+        core.set_status(training(turn / 100))
+        time.sleep(1)
+    return {"cpu_pct": round(100 * (_spent(process)[0] - cpu) / max(1, round(seconds)), 3)}
+
+
+def _spent(process: psutil.Process) -> tuple[float, int]:
+    times = process.cpu_times()
+    return times.user + times.system, process.num_ctx_switches().voluntary
+
+
+if __name__ == "__main__":
+    sys.exit(main())
