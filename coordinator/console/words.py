@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from worker_core.wire.client import WorkerView
 from worker_core.wire.durations import format_duration
 from worker_core.wire.pairing import Gpu, Host
-from worker_core.wire.vocabulary import Reason
+from worker_core.wire.vocabulary import Mode, Reason
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,12 @@ REASONS: dict[str, str] = {
 }
 MODE_ASKED = {"drain": "Drain", "stop": "Stop", "run": "Resume"}
 MODE_WILL = {"drain": "drain", "stop": "stop", "run": "resume"}
+OBEYED: dict[Mode, frozenset[str]] = {
+    "run": frozenset(WORKER_STATES) - {"draining", "paused"},
+    "drain": frozenset({"draining", "paused", "revoked"}),
+    "stop": frozenset({"paused", "revoked"}),
+}
+"""States in which a worker does what was asked, whatever else it has not heard of yet."""
 ATTENTION_ORDER = (
     "problem",
     "expired",
@@ -108,7 +114,7 @@ def by_attention(workers: Sequence[WorkerView]) -> list[WorkerView]:
 
 def unconfirmed(worker: WorkerView) -> str | None:
     """Say that the worker has not yet seen the wanted mode, and for how long; ``None`` when it has."""
-    if worker.mode_seen or worker.state == "revoked":
+    if worker.mode_seen or worker.state in OBEYED[worker.console_mode]:
         return None
     age = worker.mode_since_s
     asked = MODE_ASKED[worker.console_mode]

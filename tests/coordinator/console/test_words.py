@@ -88,8 +88,14 @@ def test_workers_that_need_a_person_stand_first() -> None:
     ],
 )
 def test_a_wish_the_worker_has_not_seen_is_told_apart_from_what_it_does(mode: Mode, age_s: float, said: str) -> None:
-    assert words.unconfirmed(worker("a", console_mode=mode, mode_seen=False, mode_since_s=age_s)) == said
+    state: WorkerState = "paused" if mode == "run" else "training"
+    assert words.unconfirmed(worker("a", state, console_mode=mode, mode_seen=False, mode_since_s=age_s)) == said
     assert words.unconfirmed(worker("a", console_mode=mode)) is None
+
+
+def test_a_worker_that_does_what_was_asked_is_not_said_to_hesitate() -> None:
+    assert words.unconfirmed(worker("a", "training", mode_seen=False)) is None
+    assert words.unconfirmed(worker("a", "paused", console_mode="drain", mode_seen=False)) is None
 
 
 def test_an_owners_rule_and_an_unknown_reason_are_said_in_words() -> None:
