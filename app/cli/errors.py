@@ -23,7 +23,7 @@ class CliError(Exception):
     def __init__(
         self, what: str, *, why: str = "", cure: str = "", code: str = "failed", details: Sequence[FieldError] = ()
     ) -> None:
-        super().__init__(what)
+        super().__init__(" ".join(part for part in (what, why, cure) if part))
         self.what = what
         self.why = why
         self.cure = cure
