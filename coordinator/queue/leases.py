@@ -129,7 +129,7 @@ class Leases:
             values: dict[str, Any] = {
                 "phase": report.phase,
                 "step": report.step,
-                "progress": min(1.0, max(0.0, report.pct)),
+                "progress": min(1.0, max(0.0, report.pct / 100)),
                 "eta_s": report.eta_s,
             }
             if report.checkpoint_age_s is not None:

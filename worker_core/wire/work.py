@@ -103,6 +103,7 @@ class LeaseReport(Message):
     phase: AttemptPhase
     step: Count = 0
     pct: float = 0.0
+    """Share done, in percent."""
     eta_s: float | None = None
     checkpoint_age_s: float | None = None
 

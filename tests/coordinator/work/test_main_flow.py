@@ -113,3 +113,12 @@ def test_a_newer_poll_answers_the_older_one_with_nothing(hand, worker):
     assert hand.poll(worker, 0).status_code == 204
     older.join(5)
     assert answers == [204]
+
+
+def test_a_heartbeat_tells_progress_in_percent(hand, worker):
+    job_id = hand.submit()
+    grant = hand.take(worker)
+    lease = {"attempt_id": grant.attempt_id, "epoch": grant.epoch, "phase": "running", "step": 512, "pct": 40.0}
+    assert worker.call("POST", "/v1/heartbeat", {"n": 1, "leases": [lease]}).status_code == 200
+    shown = hand.job(job_id)
+    assert (shown["step"], shown["progress"]) == (512, 0.4)
