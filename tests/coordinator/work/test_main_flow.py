@@ -118,7 +118,8 @@ def test_a_newer_poll_answers_the_older_one_with_nothing(hand, worker):
 def test_a_heartbeat_tells_progress_in_percent(hand, worker):
     job_id = hand.submit()
     grant = hand.take(worker)
-    lease = {"attempt_id": grant.attempt_id, "epoch": grant.epoch, "phase": "running", "step": 512, "pct": 40.0}
-    assert worker.call("POST", "/v1/heartbeat", {"n": 1, "leases": [lease]}).status_code == 200
-    shown = hand.job(job_id)
+    assert hand.beat(worker, grant, step=512, pct=40.0).status_code == 200
+    deadline = time.monotonic() + 10  # renewals are written together, within a second
+    while (shown := hand.job(job_id))["step"] == 0 and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert (shown["step"], shown["progress"]) == (512, 0.4)
