@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ from coordinator.clock import Clock, open_clock
 from coordinator.console import pages
 from coordinator.console import routes as console
 from coordinator.queue.service import QueueService
+from coordinator.rounds import every
 from coordinator.settings import Settings
 from coordinator.storage.data_folder import DataFolder
 from coordinator.storage.database import Database
@@ -34,6 +35,7 @@ from coordinator.storage.schema import coordinator_row
 
 log = logging.getLogger(__name__)
 
+HTTPS_PORT = 443
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -103,11 +105,11 @@ async def running(services: Services) -> AsyncGenerator[None]:
     await services.queue.on_start()
     settings = services.settings
     tasks = [
-        asyncio.create_task(_run(job))
+        asyncio.create_task(_run(services, job))
         for job in (
             *services.queue.tasks(),
-            _every(settings.presence_flush_s, services.presence.flush),
-            _every(settings.housekeeping_s, lambda: _keep_house(services)),
+            every(settings.presence_flush_s, services.presence.flush),
+            every(settings.housekeeping_s, lambda: _keep_house(services)),
         )
     ]
     try:
@@ -131,9 +133,14 @@ def stop(services: Services) -> None:
 def origins_of(public_url: str) -> list[str]:
     """Return the origins that count as ours: on loopback each name of this machine, else the public one."""
     address = urlsplit(public_url)
-    if address.scheme == "http" and address.hostname in ("127.0.0.1", "localhost", "::1"):
+    if address.scheme == "http":
         return [f"http://{name}:{address.port or 80}" for name in LOOPBACK_NAMES]
-    return [f"{address.scheme}://{address.netloc}"]
+    # Browsers leave the usual port away; whoever typed the address may not have.
+    host = address.hostname or ""
+    shown = f"[{host}]" if ":" in host else host
+    port = address.port or HTTPS_PORT
+    plain = [f"https://{shown}"] if port == HTTPS_PORT else []
+    return [*plain, f"https://{shown}:{port}"]
 
 
 def origins_with_path(public_url: str, origins: list[str]) -> list[str]:
@@ -147,24 +154,14 @@ async def _keep_house(services: Services) -> None:
     await services.db.write(lambda conn: forget_old_rows(conn, services.settings, now))
 
 
-async def _every(seconds: float, act: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            await act()
-        except Exception:
-            # The next round may succeed, and the server serves on meanwhile.
-            log.exception("background work failed")
-
-
-async def _run(job: Coroutine[Any, Any, None]) -> None:
+async def _run(services: Services, job: Coroutine[Any, Any, None]) -> None:
     try:
         await job
-    except asyncio.CancelledError:
-        raise
     except Exception:
-        log.exception("a background task ended")
-        raise
+        # Without one of its parts the coordinator would look alive and do nothing; a supervisor can start it anew.
+        log.exception("a part of the coordinator failed; it stops")
+        services.failed = True
+        stop(services)
 
 
 def _generation(conn: Connection, clock: Clock) -> int:

@@ -146,14 +146,21 @@ async def _serve(services: Services, listener: socket.socket) -> int:
 
     def end(number: int) -> None:
         received.append(number)
-        stop(services)
         # A second signal does not wait for anyone.
-        server.force_exit = server.should_exit
+        server.force_exit = services.stopping.is_set()
+        stop(services)
+
+    async def follow() -> None:
+        await services.stopping.wait()
         server.should_exit = True
 
     with _signals(end):
-        async with running(services):
+        async with running(services), asyncio.TaskGroup() as group:
+            group.create_task(follow())
             await server.serve(sockets=[listener])
+            stop(services)
+    if services.failed:
+        return 1
     return 130 if signal.SIGINT in received else 0
 
 

@@ -11,7 +11,7 @@ from coordinator.accounts.authorization import assert_worker_live, authorization
 from coordinator.accounts.health import unhealthy_reasons
 from coordinator.accounts.keys import CoordinatorKeys
 from coordinator.accounts.people import Person
-from coordinator.accounts.presence import Presence
+from coordinator.accounts.presence import Contact, Presence
 from coordinator.accounts.shown_state import shown_state
 from coordinator.accounts.work_side import WorkSide
 from coordinator.clock import Clock, rfc3339
@@ -25,7 +25,7 @@ from worker_core.wire.pairing import Host
 from worker_core.wire.problems import ProblemError, problem
 from worker_core.wire.session import ExtendAnswer, Health, Observed
 from worker_core.wire.signed import Revocation
-from worker_core.wire.vocabulary import Mode
+from worker_core.wire.vocabulary import Mode, Reason
 
 REVOCATION_LOG = "revocations.log"
 REMOVABLE_AFTER_S = 7 * 86400.0
@@ -158,7 +158,7 @@ class Workers:
             id=row.id,
             name=row.name,
             state=shown_state(row, contact, silent=silent, now=now),
-            reasons=contact.reasons if contact and not silent else (),
+            reasons=_reasons(row, contact if not silent else None),
             console_mode=row.console_mode,
             local_mode=contact.local_mode if contact else "run",
             mode_by=row.mode_by,
@@ -242,6 +242,12 @@ class Workers:
             return ["it was extended a short while ago"]
         failures = self._work.recent_failures(conn, row.id, 3)
         return unhealthy_reasons(self._settings, self._presence.of(row.id), failures, health, row.version, now)
+
+
+def _reasons(row: AnyRow, contact: Contact | None) -> tuple[Reason, ...]:
+    """Return what the worker says of itself, and what it waits for from a person."""
+    wish = ("asks-for-renewal",) if row.renewal_asked_at is not None and row.revoked_at is None else ()
+    return (*wish, *(contact.reasons if contact else ()))
 
 
 def find_worker(conn: Connection, account_id: str, id_or_name: str) -> AnyRow:

@@ -46,6 +46,8 @@ class Services:
     admin_key: str
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the coordinator ends: parked polls are answered and streams close."""
+    failed: bool = False
+    """The end came because a part of the coordinator failed."""
 
 
 def services_of(request: HTTPConnection) -> Services:

@@ -180,6 +180,10 @@ def test_it_never_extends_past_the_hard_cap_and_the_person_sees_the_wish(start_c
     live.forward(0.5 * DAY_S)
     worker.connect()
     assert refusal(extend(worker)).code == "hard-cap-reached"
+    path = f"/v1/workers/{worker.worker_id}"
+    assert ada.send("GET", path).json()["reasons"] == ["asks-for-renewal"]
+    ada.send("POST", f"{path}/renew")
+    assert ada.send("GET", path).json()["reasons"] == []
 
 
 def test_it_never_extends_itself_after_its_end_but_a_person_may_renew(start_coordinator):
