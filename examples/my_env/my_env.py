@@ -16,7 +16,7 @@ Observation = NDArray[np.float32]
 
 
 class Room(gymnasium.Env[Observation, Observation]):
-    """See the distance to the wanted temperature and the weather; choose the heater's power from -1 (off) to 1 (full)."""
+    """See the distance to the wanted temperature and the weather; choose the heater's power, -1 (off) to 1 (full)."""
 
     def __init__(self, wanted: float = 21.0, leak: float = 0.05) -> None:
         self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)

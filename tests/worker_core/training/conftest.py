@@ -9,7 +9,7 @@ import pytest
 # Tests are collected without packages, so what they share is imported by its own name.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from training_core import JobShop  # noqa: E402
+from training_core import JobShop
 
 
 @pytest.fixture

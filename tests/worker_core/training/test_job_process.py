@@ -173,7 +173,7 @@ def test_nothing_is_written_outside_checkpoints_results_and_tmp(shop: JobShop) -
     job = shop.run(quick_spec())
     made = {path.name for path in job.workspace.iterdir()}
     assert made == {"spec.json", "job.json", "stdout.txt", "checkpoints", "results"}
-    assert not [path for path in job.workspace.rglob(".*")]
+    assert not list(job.workspace.rglob(".*"))
 
 
 def test_a_large_policy_learns_with_torch_and_its_file_has_the_same_shape(shop: JobShop) -> None:

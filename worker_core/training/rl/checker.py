@@ -37,7 +37,7 @@ def check_simulator(name: str, make: Maker) -> list[str]:
     """Try a simulator out; returns warnings, raises :class:`UnfitSimulator`."""
     limited, found = make(), _Findings()
     # A time limit around the simulator would trip over a wrong answer before it can be explained.
-    env = cast(Simulator, limited.env) if isinstance(limited, TimeLimit) else limited
+    env = limited.env if isinstance(limited, TimeLimit) else limited
     try:
         _check_spaces(env, found)
         if not found.faults:

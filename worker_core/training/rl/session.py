@@ -216,8 +216,8 @@ class RlSession:
         if not (np.isfinite(loss) and np.isfinite(self._learner.policy.flat).all()):
             raise JobFailure(
                 "exception",
-                f"training diverged: at decision {self._decisions:,} the loss is {loss:g}, so nothing is learned any more; "
-                "try a lower ppo.learning_rate, or ppo.normalize_reward where rewards are very large",
+                f"training diverged: at decision {self._decisions:,} the loss is {loss:g}, so nothing is learned "
+                "any more; try a lower ppo.learning_rate, or ppo.normalize_reward where rewards are very large",
             )
 
     # Keep

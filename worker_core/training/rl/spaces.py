@@ -147,7 +147,7 @@ def read_actions(space: gymnasium.Space[Any]) -> Actions:
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
         return DiscreteActions(space)
     if isinstance(space, spaces.Box):
-        box = cast("spaces.Box[Any]", space)
-        if str(box.dtype).startswith("float"):
+        box = cast("spaces.Box[Any]", space)  # pyright: ignore[reportUnknownArgumentType]
+        if np.issubdtype(box.low.dtype, np.floating):
             return BoxActions(box)
     raise UnsupportedSpace(f"the action space is {space}; it must be Discrete, MultiDiscrete or a Box of float numbers")

@@ -97,10 +97,8 @@ def test_torch_continues_from_what_adam_remembered() -> None:
     first = TorchDescent(straight, SETTINGS, torch.device("cpu"))
     first.step(first.load(rows), 1e-2, told=False)
     first.finish()
-    saved, weights = (
-        Moments(*(np.copy(part) for part in first.moments()[:2]), first.moments().steps),
-        straight.flat.copy(),
-    )
+    kept, weights = first.moments(), straight.flat.copy()
+    saved = Moments(kept.first.copy(), kept.second.copy(), kept.steps)
     first.step(first.load(rows), 1e-2, told=False)
     first.finish()
     resumed.flat[:] = weights
