@@ -99,11 +99,11 @@ class JobService(Records):
     async def counts(self, account_id: str) -> dict[str, int]:
         """Return how many jobs there are in each state."""
         query = (
-            select(job_table.c.state, func.count())
+            select(job_table.c.state, func.count().label("jobs"))
             .where(job_table.c.account_id == account_id)
             .group_by(job_table.c.state)
         )
-        found = await self._db.read(lambda conn: dict(conn.execute(query).tuples()))
+        found = await self._db.read(lambda conn: {row.state: row.jobs for row in conn.execute(query)})
         return {state: found.get(state, 0) for state in STATES}
 
     async def show(self, account_id: str, job_id: str) -> JobView:

@@ -139,7 +139,8 @@ def visible_steps(conn: Connection, job_id: str, start: int = 0, end: int = END_
 def metric_names(conn: Connection, job_id: str) -> dict[str, int]:
     """Return the metrics of a job by name."""
     m = metric_table.c
-    return dict(row.tuple() for row in conn.execute(select(m.name, m.id).where(m.job_id == job_id).order_by(m.name)))
+    rows = conn.execute(select(m.name, m.id).where(m.job_id == job_id).order_by(m.name))
+    return {row.name: row.id for row in rows}
 
 
 def heads(conn: Connection, job_id: str) -> list[MetricHead]:

@@ -11,8 +11,6 @@ import pytest
 from joserfc import jws
 
 
-
-
 def spec(**changes: Any) -> str:
     """Return a small valid spec as it travels."""
     fields: dict[str, Any] = {
@@ -192,6 +190,12 @@ def hand(ada: Any) -> Iterator[Hand]:
     hand.drop_queue()
 
 
+@pytest.fixture(scope="session")
+def hand_of() -> type[Hand]:
+    """How to make a hand, for a person of another coordinator."""
+    return Hand
+
+
 @pytest.fixture
 def worker(coordinator: Any, ada: Any) -> Any:
     """A worker of Ada's of its own for this test."""
@@ -202,5 +206,3 @@ def worker(coordinator: Any, ada: Any) -> Any:
 def other_worker(coordinator: Any, ada: Any) -> Any:
     """A second worker of Ada's."""
     return coordinator.worker(ada)
-
-
