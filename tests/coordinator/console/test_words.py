@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.console import words
@@ -61,6 +61,7 @@ def test_a_number_is_never_shown_as_another(value: float | str | None, said: str
     assert words.number_words(value) == said
 
 
+@settings(deadline=None)
 @given(st.floats(min_value=-1e300, max_value=1e300))
 def test_four_digits_are_kept_of_every_number(value: float) -> None:
     said = words.number_words(value).replace("−", "-").replace(",", "")
@@ -127,6 +128,7 @@ def test_the_way_back_stays_on_this_site() -> None:
     assert local_path("/jobs?state=failed") == "/jobs?state=failed"
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_a_log_line_keeps_no_control_character(text: str) -> None:
     cleaned = clean_text(text)
