@@ -9,7 +9,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.request import getproxies, proxy_bypass
 
 from worker_core.link.address import Address
@@ -19,6 +19,7 @@ from worker_core.link.lean_httpx import httpx
 MAX_ANSWER_BYTES = 16 << 20
 _FAULTS_BEFORE_FRESH_POOL = 3
 _KEEPALIVE_S = 30.0
+_CLOSE_S = 5.0
 
 Writer = Callable[[bytes], object]
 Sink = Callable[[int, Mapping[str, str]], Writer | None]
@@ -46,8 +47,17 @@ class RawAnswer:
 @dataclass
 class _Pool:
     client: httpx.AsyncClient
-    in_flight: int = 0
+    exchanges: "set[asyncio.Task[RawAnswer]]" = field(default_factory=set["asyncio.Task[RawAnswer]"])
     retired: bool = False
+
+    async def shut(self) -> None:
+        """Break off what is open and close every socket; what cancelling leaks is thrown away with the pool."""
+        self.retired = True
+        exchanges = tuple(self.exchanges)
+        for exchange in exchanges:
+            exchange.cancel()
+        await asyncio.gather(*exchanges, return_exceptions=True)
+        await self.client.aclose()
 
 
 class Plane:
@@ -73,22 +83,28 @@ class Plane:
 
         Raises :class:`TransportFault`. Cancelling the caller does not cancel the exchange.
         """
-        task = asyncio.create_task(self._exchange(method, path, headers, content, sink))
+        pool = self._pool or self._fresh_pool()
+        task = asyncio.create_task(self._exchange(pool, method, path, headers, content, sink))
+        pool.exchanges.add(task)
         self._keep(task)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise  # the caller was cancelled; the exchange goes on
+            raise TransportFault("broken", f"the connection to {self._address.host} was dropped") from None
 
     def drop_connections(self) -> None:
         """Close every socket now: the computer slept, or the network changed. Open exchanges end with a fault."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            pool.retired = True
-            self._keep(asyncio.create_task(pool.client.aclose()))
+            self._keep(asyncio.create_task(pool.shut()))
 
     async def close(self) -> None:
         """Close the sockets and wait for the exchanges that end by it."""
         self.drop_connections()
         if self._tasks:
-            await asyncio.wait(tuple(self._tasks), timeout=5.0)
+            await asyncio.wait(tuple(self._tasks), timeout=_CLOSE_S)
 
     def _keep(self, task: "asyncio.Task[RawAnswer] | asyncio.Task[None]") -> None:
         self._tasks.add(task)
@@ -100,12 +116,20 @@ class Plane:
             task.exception()  # taken here, so that an exchange nobody waits for any more ends in silence
 
     async def _exchange(
-        self, method: str, path: str, headers: Mapping[str, str], content: bytes | None, sink: Sink | None
+        self,
+        pool: _Pool,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        sink: Sink | None,
     ) -> RawAnswer:
-        pool = self._pool or self._fresh_pool()
-        pool.in_flight += 1
         try:
             answer = await _perform(pool.client, method, self._address.url + path, headers, content, sink)
+        except asyncio.CancelledError as error:
+            if not pool.retired:
+                raise
+            raise TransportFault("broken", f"the connection to {self._address.host} was dropped") from error
         except (httpx.HTTPError, httpx.StreamError, OSError, RuntimeError) as error:
             self._count_fault(pool)
             raise explain_transport_error(error, self._address.host) from error
@@ -113,12 +137,17 @@ class Plane:
             self._faults = 0
             return answer
         finally:
-            pool.in_flight -= 1
-            if pool.retired and pool.in_flight == 0:
-                await pool.client.aclose()
+            await self._left(pool)
+
+    async def _left(self, pool: _Pool) -> None:
+        """Close a retired pool behind the last exchange."""
+        task = asyncio.current_task()
+        pool.exchanges = {other for other in pool.exchanges if other is not task}
+        if pool.retired and not pool.exchanges:
+            await pool.client.aclose()
 
     def _fresh_pool(self) -> _Pool:
-        self._pool = _Pool(_make_client(self._address, self._limits, self._trust))
+        self._pool = _make_pool(self._address, self._limits, self._trust)
         return self._pool
 
     def _count_fault(self, pool: _Pool) -> None:
@@ -162,7 +191,7 @@ def make_trust(address: Address) -> ssl.SSLContext:
     return trust
 
 
-def _make_client(address: Address, limits: Limits, trust: ssl.SSLContext) -> httpx.AsyncClient:
+def _make_pool(address: Address, limits: Limits, trust: ssl.SSLContext) -> _Pool:
     transport = httpx.AsyncHTTPTransport(
         verify=trust,
         limits=httpx.Limits(
@@ -174,7 +203,8 @@ def _make_client(address: Address, limits: Limits, trust: ssl.SSLContext) -> htt
         socket_options=_keepalive_options(),
     )
     timeout = httpx.Timeout(connect=limits.connect_s, read=limits.read_s, write=limits.read_s, pool=limits.read_s)
-    return httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False, follow_redirects=False)
+    client = httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False, follow_redirects=False)
+    return _Pool(client)
 
 
 def _proxy_for(address: Address) -> str | None:

@@ -92,7 +92,9 @@ class Scene:
         digest = hashlib.sha256(content).hexdigest()
         (self.blobs / digest).write_bytes(content)
         await self.journal.add_upload(
-            UploadRow(attempt_id=ATTEMPT, sha256=digest, name=f"{kind}-{digest[:4]}", kind=kind, size=len(content), step=step)
+            UploadRow(
+                attempt_id=ATTEMPT, sha256=digest, name=f"{kind}-{digest[:4]}", kind=kind, size=len(content), step=step
+            )
         )
         return digest
 
