@@ -53,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _run(folder, channel, usage)
     except LeaveNow:
         return _end(channel, Done(outcome="stopped", usage=usage.read()))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # The user's code may call sys.exit; the core is told of that too.
         return _fail(channel, describe(error, folder.root), usage)
     return _end(channel, Done(outcome="succeeded", usage=usage.read()))
 
@@ -68,6 +69,8 @@ def _parse(arguments: Sequence[str] | None) -> _Arguments:
 
 def _prepare_process() -> None:
     faulthandler.enable()
+    # The job's code is read-only and stays as it was sent.
+    sys.dont_write_bytecode = True
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):

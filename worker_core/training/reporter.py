@@ -5,7 +5,7 @@ still. ``tick`` is cheap enough to be called once for each step of the simulator
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from worker_core.training.channel import Channel
 from worker_core.training.failures import LeaveNow
@@ -16,6 +16,10 @@ from worker_core.wire.frames import ArtifactReady
 STATUS_EVERY_S = 1.0
 LEAVE_MARGIN = 0.2
 """Share of the grace that is kept for leaving; work beyond it ends where it stands."""
+
+
+def _unknown() -> float | None:
+    return None
 
 
 class Reporter:
@@ -33,14 +37,14 @@ class Reporter:
         self._share_from, self._share_to = share
         self._say(step, 0.0, None)
 
-    def tick(self, step: int, done: float, eta_s: float | None = None) -> None:
+    def tick(self, step: int, done: float, time_left: Callable[[], float | None] = _unknown) -> None:
         """Report that work went on: ``done`` is the share of the phase. Raises LeaveNow when time is up."""
         now = time.monotonic()
         leave_by = self.channel.leave_by
         if leave_by is not None and now > leave_by - LEAVE_MARGIN * self.channel.grace_s:
             raise LeaveNow
         if now >= self._next_status:
-            self._say(step, done, eta_s)
+            self._say(step, done, time_left())
 
     def leaving(self) -> bool:
         """Whether the job was told to leave."""

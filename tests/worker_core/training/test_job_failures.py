@@ -113,3 +113,8 @@ def test_training_that_diverges_says_what_to_change(shop: JobShop) -> None:
     error = error_of(shop, *own(BODY.replace("STEP", step)))
     assert error.failure == "exception"
     assert "learning_rate" in error.message
+
+
+def test_code_that_leaves_by_itself_is_told_as_a_failure(shop: JobShop) -> None:
+    error = error_of(shop, *own(BODY.replace("STEP", "import sys; sys.exit(3)")))
+    assert (error.failure, error.message) == ("exception", "SystemExit: 3")

@@ -97,14 +97,17 @@ class PpoLearner:
 
     # 3. Improve: K passes over the rollout in minibatches.
 
-    def learn(self, rollout: Rollout, learning_rate: float, rng: np.random.Generator) -> Stats:
-        """Improve the policy with one rollout and return the figures of this update."""
+    def learn(
+        self, rollout: Rollout, learning_rate: float, rng: np.random.Generator, tick: Callable[[], None]
+    ) -> Stats:
+        """Improve the policy with one rollout and return the figures of this update; ``tick`` hears of each step."""
         rows, values = self.judge(rollout)
         figures: list[Figures] = []
         for number in range(self.settings.n_epochs):
             last = number == self.settings.n_epochs - 1
             for minibatch in self._minibatches(rows, rng):
                 told = self.descent.step(minibatch, learning_rate, told=last)
+                tick()
                 if told is not None:
                     figures.append(told)
         self.descent.finish()

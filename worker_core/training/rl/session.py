@@ -43,6 +43,28 @@ class _Counters:
     best_decision: int = 0
 
 
+class _Pace:
+    """How fast training goes in this attempt."""
+
+    def __init__(self, decisions: int) -> None:
+        self.began_at = self._told_at = decisions
+        self._began = self._told = time.monotonic()
+
+    def seconds_per_decision(self, decisions: int) -> float | None:
+        """Return the pace so far, once there is something to judge by."""
+        elapsed = time.monotonic() - self._began
+        if elapsed < _ETA_AFTER_S or decisions <= self.began_at:
+            return None
+        return elapsed / (decisions - self.began_at)
+
+    def take_speed(self, decisions: int) -> float:
+        """Return decisions a second since the last call."""
+        now = time.monotonic()
+        speed = (decisions - self._told_at) / max(now - self._told, 1e-9)
+        self._told_at, self._told = decisions, now
+        return speed
+
+
 class RlSession:
     """Trains one skill as the plan says. ``run`` raises LeaveNow when the job was told to leave."""
 
@@ -67,6 +89,8 @@ class RlSession:
         self._resumed_from: int | None = None
         self._saved_at: int | None = None
         self._next_save = 0.0
+        self._points_apart = max(1, plan.updates // _MOST_POINTS)
+        self._restarted: list[int] = []
 
     @property
     def _decisions(self) -> int:
@@ -117,6 +141,7 @@ class RlSession:
         snapshot.restore_generators(self._rng, arrays, state["generators"])
         self._resumed_from = self._saved_at = self._decisions
         self._reporter.log(f"resumed at decision {self._decisions:,} of {plan.decisions:,}")
+        self._restarted = inexact
         if inexact:
             names = ", ".join(str(index) for index in inexact)
             self._reporter.log(f"the resume is inexact: simulators {names} did not replay and started a new episode")
@@ -146,31 +171,32 @@ class RlSession:
         plan, counters = self._plan, self._counters
         self._reporter.begin(TRAINING, self._decisions, _SHARES[TRAINING])
         self._next_save = time.monotonic() + plan.checkpoint_every_s
-        began, began_at = time.monotonic(), self._decisions
-        told_at, told_time = self._decisions, began
-        stride = max(1, plan.updates // _MOST_POINTS)
-
-        def tick(row: int) -> None:
-            done = self._decisions + (row + 1) * plan.simulators
-            self._reporter.tick(done, done / plan.decisions, self._time_left(done, done - began_at, began, initial))
-
+        pace = _Pace(self._decisions)
         while counters.steps < plan.steps_per_simulator:
             started = time.monotonic()
             steps = min(plan.fragment, plan.steps_per_simulator - counters.steps)
-            rollout = self._learner.collect(self._simulators, steps, self._rng, tick)
-            stats = self._learner.learn(rollout, self._learning_rate(), self._rng)
+            stats = self._update(steps, pace, initial)
             counters.steps += steps
             counters.updates += 1
-            now = time.monotonic()
-            counters.train_seconds += now - started
-            self._usage.steps = self._decisions - began_at
+            counters.train_seconds += time.monotonic() - started
+            self._usage.steps = self._decisions - pace.began_at
             ended = counters.steps >= plan.steps_per_simulator
-            if counters.updates % stride == 0 or counters.updates <= _FIRST_POINTS or ended:
-                fps = (self._decisions - told_at) / max(now - told_time, 1e-9)
-                told_at, told_time = self._decisions, now
-                self._reporter.metrics(self._decisions, {**self._rollout_stats(), **stats, "time/fps": fps})
+            if ended or counters.updates <= _FIRST_POINTS or counters.updates % self._points_apart == 0:
+                stats |= self._rollout_stats() | {"time/fps": pace.take_speed(self._decisions)}
+                self._reporter.metrics(self._decisions, stats)
             self._refuse_divergence(stats)
             self._at_boundary(ended=ended)
+
+    def _update(self, steps: int, pace: "_Pace", initial: BenchmarkResult) -> Stats:
+        """Collect one rollout and learn from it."""
+        plan, before = self._plan, self._decisions
+
+        def tick(row: int) -> None:
+            done = before + (row + 1) * plan.simulators
+            self._reporter.tick(done, done / plan.decisions, lambda: self._time_left(done, pace, initial))
+
+        rollout = self._learner.collect(self._simulators, steps, self._rng, tick)
+        return self._learner.learn(rollout, self._learning_rate(), self._rng, lambda: tick(steps - 1))
 
     def _at_boundary(self, *, ended: bool) -> None:
         """Between two updates all of the session's state is at rest: the one place where checkpoints are taken."""
@@ -202,14 +228,15 @@ class RlSession:
             stats["rollout/success_rate"] = sum(told) / len(told)
         return stats
 
-    def _time_left(self, done: int, done_here: int, began: float, initial: BenchmarkResult) -> float | None:
-        elapsed = time.monotonic() - began
-        if elapsed < _ETA_AFTER_S:
+    def _time_left(self, done: int, pace: "_Pace", initial: BenchmarkResult) -> float | None:
+        """Return seconds to the end: the rest of training at the pace so far, and the last benchmark."""
+        per_decision = pace.seconds_per_decision(done)
+        if per_decision is None:
             return None
         recent = self._simulators.recent
         length = sum(end.length for end in recent) / len(recent) if recent else 0.0
         benchmark = length * self._plan.benchmark.episodes * initial.seconds / max(1, initial.steps)
-        return (self._plan.decisions - done) * elapsed / done_here + benchmark
+        return (self._plan.decisions - done) * per_decision + benchmark
 
     def _refuse_divergence(self, stats: Stats) -> None:
         loss = stats["train/loss"]
@@ -255,7 +282,11 @@ class RlSession:
         plan, counters = self._plan, self._counters
         self._reporter.begin(EXPORTING, self._decisions, _SHARES[EXPORTING])
         identity = self._folder.read_identity()
-        lineage: dict[str, Any] = {**msgspec.to_builtins(identity), "resumed_from_decision": self._resumed_from}
+        lineage: dict[str, Any] = {
+            **msgspec.to_builtins(identity),
+            "resumed_from_decision": self._resumed_from,
+            "restarted_simulators": self._restarted,
+        }
         name = f"benchmark/{{}}{plan.skill.name}/{results.SCENARIO}"
         metrics = {
             **initial.metrics(name.format("initial/")),

@@ -145,7 +145,7 @@ Actions = DiscreteActions | BoxActions
 def read_actions(space: gymnasium.Space[Any]) -> Actions:
     """Return how to act in ``space``; raises :class:`UnsupportedSpace`."""
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
-        return DiscreteActions(space)
+        return DiscreteActions(space)  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(space, spaces.Box):
         box = cast("spaces.Box[Any]", space)  # pyright: ignore[reportUnknownArgumentType]
         if np.issubdtype(box.low.dtype, np.floating):

@@ -50,7 +50,7 @@ def value_learned(env: Any) -> float:
     learner, simulators = learner_on(env, settings)
     rng = np.random.default_rng(1)
     for _ in range(25):
-        learner.learn(learner.collect(simulators, 64, rng, lambda _row: None), 2e-2, rng)
+        learner.learn(learner.collect(simulators, 64, rng, lambda _row: None), 2e-2, rng, lambda: None)
     return float(learner.descent.values(np.ones((1, 1), np.float32))[0])
 
 
@@ -101,7 +101,7 @@ def test_a_reward_that_is_no_number_ends_training_and_names_the_simulator() -> N
 def test_figures_carry_the_names_that_people_know() -> None:
     learner, simulators = learner_on(Corridor, Ppo(hidden=(4,)))
     rng = np.random.default_rng(2)
-    stats = learner.learn(learner.collect(simulators, 16, rng, lambda _row: None), 1e-3, rng)
+    stats = learner.learn(learner.collect(simulators, 16, rng, lambda _row: None), 1e-3, rng, lambda: None)
     names = "loss policy_gradient_loss value_loss entropy_loss approx_kl clip_fraction explained_variance learning_rate"
     assert set(stats) == {f"train/{name}" for name in (*names.split(), "n_updates")}
     assert stats["train/n_updates"] == 10
