@@ -6,26 +6,13 @@ from PySide6.QtWidgets import QWidget
 from app.desktop.control.client import ControlClient
 from app.desktop.control.store import WorkerStore
 from app.desktop.prefs import PrefsFile
+from app.desktop.presenter.answers import CLOSE, QUIT, REMEMBERED_QUIT, Answer
 from app.desktop.presenter.quitting import QuitChoice, QuitPlan, chosen, plan_quit
-from app.desktop.windows.dialogs import Choice, Question
 from worker_core.control.messages import ErrorBody, QuitArgs
 
-_QUIT_CHOICES = (
-    Choice(
-        id="keep", text="&Keep training", meaning="Stoker's window and icon go away, the worker goes on and takes jobs."
-    ),
-    Choice(id="drain", text="&Drain, then quit", meaning="The worker finishes this job, then ends."),
-    Choice(
-        id="stop",
-        text="&Stop now",
-        meaning="The worker saves a checkpoint and ends; the job resumes elsewhere or later.",
-    ),
-)
-_REMEMBERED = {
-    "keep": "Quit keeps the worker training.",
-    "drain": "Quit lets the worker finish its job, then ends it.",
-    "stop": "Quit stops the job with a checkpoint.",
-}
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from app.desktop.windows.dialogs import Question
 
 
 class Leaving(QObject):
@@ -58,7 +45,7 @@ class Leaving(QObject):
     def tell_remembered(self) -> None:
         """Tell which answer is remembered."""
         choice = self._prefs.prefs.quit_choice
-        self.remembered.emit(_REMEMBERED[choice] if choice else "")
+        self.remembered.emit(REMEMBERED_QUIT[choice] if choice else "")
 
     @Slot()
     def forget_choice(self) -> None:
@@ -71,26 +58,14 @@ class Leaving(QObject):
         if self._prefs.prefs.close_choice == "quit":
             self.ask()
         elif self._prefs.prefs.close_choice is None:
-            question = Question(
-                None,
-                "Keep Stoker running?",
-                "This desktop has no place for Stoker's icon. Without a window it keeps running unseen; "
-                "start Stoker again to bring the window back.",
-                [Choice(id="keep", text="&Keep running"), Choice(id="quit", text="&Quit Stoker")],
-                dismiss="",
-            )
+            question = _question("Keep Stoker running?", CLOSE.text, CLOSE.answers, dismiss="")
             question.answered.connect(self._on_closing_answered)
             question.rejected.connect(window.show)
             question.open()
 
     def _open_question(self, job: str) -> None:
-        self._question = Question(
-            None,
-            "A job is training",
-            f"“{job}” is running on this computer. What should happen to it?",
-            _QUIT_CHOICES,
-            remember="&Remember this answer",
-        )
+        words = QUIT.text.format(job=job)
+        self._question = _question("A job is training", words, QUIT.answers, remember="&Remember this answer")
         self._question.answered.connect(self._on_answered)
         self._question.finished.connect(self._on_question_gone)
         self._question.open()
@@ -122,3 +97,12 @@ class Leaving(QObject):
     @Slot(object)
     def _on_failed(self, error: ErrorBody) -> None:
         self.refused.emit("The worker was not ended", error.text)
+
+
+def _question(
+    title: str, text: str, answers: tuple[Answer, ...], *, remember: str = "", dismiss: str = "Cancel"
+) -> "Question":
+    # Dialogs are loaded when one is opened; a resting tray does without them.
+    from app.desktop.windows.dialogs import Question
+
+    return Question(None, title, text, answers, remember=remember, dismiss=dismiss)

@@ -141,6 +141,7 @@ class Studio:
         from app.desktop.tray.icons import draw
         from app.desktop.windows.theme import colours
 
+        assert self.desktop.front, "the front brings the colours"
         menu = self.desktop.binder.menu
         menu.popup(QPoint(20, 60))
         self.settle()
@@ -158,7 +159,7 @@ class Studio:
 
     def take_metrics(self, name: str = "metrics-window.png") -> None:
         self.desktop.commands.give("metrics")
-        window = self.desktop.metrics_window
+        window = self.desktop.front.metrics_window
         assert window is not None
         self.settle(1.5)
         self.shoot(name, window)
@@ -178,7 +179,7 @@ class Studio:
             "status-problem": paired("problem", reasons=("disk-full",)),
         }.items():
             core.set_status(status)
-            self.shoot(name + suffix, self.desktop.status_window)
+            self.shoot(name + suffix, self.desktop.front.status_window)
         core.set_status(training())
         self.settle()
         self.desktop.commands.give("quit")
@@ -197,7 +198,7 @@ class Studio:
         core.set_status(unpaired())
         self.settle()
         self.desktop.commands.give("pair")
-        window = self.desktop.pairing_window
+        window = self.desktop.front.pairing_window
         assert window is not None
         self.shoot(f"pairing-form{suffix}", window)
         edits = {edit.accessibleName(): edit for edit in window.findChildren(QLineEdit)}

@@ -1,7 +1,6 @@
 """Short questions and messages. All are opened, none is executed: the event loop goes on under them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
@@ -16,16 +15,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.desktop.presenter.answers import Answer
 from app.desktop.windows.parts import GAP, MARGIN, button, hug, label
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """One answer: what it is called in code, on its button, and what it means."""
-
-    id: str
-    text: str
-    meaning: str = ""
 
 
 class _Sheet(QDialog):
@@ -61,7 +52,7 @@ class Question(_Sheet):
         parent: QWidget | None,
         title: str,
         text: str,
-        choices: Sequence[Choice],
+        choices: Sequence[Answer],
         *,
         remember: str = "",
         dismiss: str = "Cancel",
@@ -85,7 +76,7 @@ class Question(_Sheet):
         layout.addSpacing(4)
         layout.addLayout(row)
 
-    def _add_choice(self, layout: QVBoxLayout, choice: Choice, *, primary: bool) -> None:
+    def _add_choice(self, layout: QVBoxLayout, choice: Answer, *, primary: bool) -> None:
         made = button(choice.text, primary=primary)
         made.setObjectName(choice.id)
         made.setAccessibleDescription(choice.meaning)
