@@ -85,13 +85,14 @@ def test_a_completion_waits_for_its_artifacts_unless_they_are_given_up(hand, wor
 
 
 def test_another_worker_and_another_account_see_nothing_of_it(hand, worker, grant, other_worker, coordinator):
-    upload_id = start(hand, worker, grant, BIG, name="secret")
+    secret = os.urandom(1000)
+    upload_id = start(hand, worker, grant, secret)
     assert other_worker.call("HEAD", f"/v1/uploads/{upload_id}").status_code == 404
-    hand.patch(worker, upload_id, 0, BIG)
-    hand.finish(worker, upload_id, BIG)
+    hand.patch(worker, upload_id, 0, secret)
+    hand.finish(worker, upload_id, secret)
     coordinator.account("eve@example.org")
     eve = coordinator.person("eve@example.org")
-    probe = {"name": "x", "sha256": hashlib.sha256(BIG).hexdigest(), "size": len(BIG)}
+    probe = {"name": "x", "sha256": hashlib.sha256(secret).hexdigest(), "size": len(secret)}
     assert eve.send("POST", "/v1/blobs", probe).status_code == 201
     (artifact,) = hand.person.send("GET", f"/v1/jobs/{grant.job_id}/artifacts").json()["items"]
     assert eve.send("GET", f"/v1/artifacts/{artifact['id']}").status_code == 404
@@ -110,10 +111,11 @@ def test_a_quota_refuses_an_artifact_before_its_bytes_travel(start_coordinator, 
 
 
 def test_an_upload_dies_with_its_workers_authorization(hand, worker, grant, ada):
-    upload_id = start(hand, worker, grant, BIG, name="revoked")
-    hand.patch(worker, upload_id, 0, BIG)
+    secret = os.urandom(1000)
+    upload_id = start(hand, worker, grant, secret)
+    hand.patch(worker, upload_id, 0, secret)
     ada.send("POST", f"/v1/workers/{worker.worker_id}/revoke")
-    assert hand.finish(worker, upload_id, BIG).json()["code"] == "worker-revoked"
+    assert hand.finish(worker, upload_id, secret).json()["code"] == "worker-revoked"
     names = [
         a["name"]
         for a in ada.send("GET", f"/v1/jobs/{grant.job_id}/artifacts").json()["items"]
