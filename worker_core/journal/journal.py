@@ -93,15 +93,15 @@ class Journal:
 
     async def attempts(self) -> list[AttemptRow]:
         """Return the attempts that are not forgotten, oldest first."""
-        return await self._writer.write(tables.held_attempts, durable=False)
+        return await self._writer.read(tables.held_attempts)
 
     async def attempt(self, attempt_id: str) -> AttemptRow | None:
         """Return one attempt, unless it is forgotten."""
-        return await self._writer.write(lambda connection: tables.held_attempt(connection, attempt_id), durable=False)
+        return await self._writer.read(lambda connection: tables.held_attempt(connection, attempt_id))
 
     async def knows_attempt(self, attempt_id: str) -> bool:
         """Tell whether an attempt was ever taken here, so that a repeated offer starts nothing twice."""
-        return await self._writer.write(lambda connection: tables.knows_attempt(connection, attempt_id), durable=False)
+        return await self._writer.read(lambda connection: tables.knows_attempt(connection, attempt_id))
 
     async def set_process(self, attempt_id: str, pid: int, started: float) -> None:
         """Keep which process the job is; ``started`` tells it from a later one with the same number."""
@@ -168,8 +168,8 @@ class Journal:
         self, attempt_id: str, *, max_events: int = 500, max_bytes: int = 256 * 1024
     ) -> EventSlice | None:
         """Return the events to send next, or None."""
-        return await self._writer.write(
-            lambda connection: outbox.read_slice(connection, attempt_id, max_events, max_bytes), durable=False
+        return await self._writer.read(
+            lambda connection: outbox.read_slice(connection, attempt_id, max_events, max_bytes)
         )
 
     async def events_taken(self, attempt_id: str, next_seq: int) -> None:
@@ -205,9 +205,7 @@ class Journal:
 
     async def uploads(self, attempt_id: str | None = None, *, unfinished: bool = True) -> list[UploadRow]:
         """Return uploads of one attempt or of all, in the order in which they were added."""
-        return await self._writer.write(
-            lambda connection: tables.list_uploads(connection, attempt_id, unfinished), durable=False
-        )
+        return await self._writer.read(lambda connection: tables.list_uploads(connection, attempt_id, unfinished))
 
     async def set_upload(
         self,
@@ -231,8 +229,8 @@ class Journal:
 
     async def completion(self, attempt_id: str) -> Completion | None:
         """Return what :meth:`put_completion` kept."""
-        return await self._writer.write(
-            lambda connection: tables.read_ending(connection, attempt_id, "completion", Completion), durable=False
+        return await self._writer.read(
+            lambda connection: tables.read_ending(connection, attempt_id, "completion", Completion)
         )
 
     async def put_release(self, attempt_id: str, release: Release) -> None:
@@ -241,8 +239,8 @@ class Journal:
 
     async def release(self, attempt_id: str) -> Release | None:
         """Return what :meth:`put_release` kept."""
-        return await self._writer.write(
-            lambda connection: tables.read_ending(connection, attempt_id, "released", Release), durable=False
+        return await self._writer.read(
+            lambda connection: tables.read_ending(connection, attempt_id, "released", Release)
         )
 
     # Mode and facts
@@ -287,12 +285,12 @@ class Journal:
         """Return the series of an attempt, present or past; no names means all."""
         history = self._histories.get(attempt_id)
         if history is None:
-            history = await self._writer.write(lambda connection: History.load(connection, attempt_id), durable=False)
+            history = await self._writer.read(lambda connection: History.load(connection, attempt_id))
         return history.read(names, max_buckets)
 
     async def history_attempts(self) -> list[HistoryAttempt]:
         """Return the attempts whose metrics can be shown, newest first."""
-        listed = await self._writer.write(histories.list_history, durable=False)
+        listed = await self._writer.read(histories.list_history)
         return [self._with_present_names(attempt) for attempt in listed]
 
     def _with_present_names(self, attempt: HistoryAttempt) -> HistoryAttempt:

@@ -50,6 +50,12 @@ class Writer:
         """Run ``act`` in a transaction. It goes on to its end even when the caller is cancelled."""
         return await asyncio.shield(self._submit(act, durable))
 
+    async def read(self, act: Callable[[Connection], T]) -> T:
+        """Run ``act``, which only reads; it sees all events taken so far, unless the disk takes none."""
+        if self.fault:
+            return await asyncio.shield(self._database.run(act, durable=False))
+        return await self.write(act, durable=False)
+
     async def save_histories(self) -> None:
         """Save all series that changed, and remove events that were kept only for their sake."""
         await asyncio.shield(self._submit_histories())

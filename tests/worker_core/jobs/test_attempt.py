@@ -14,7 +14,7 @@ import pytest
 from worker_core.jobs.blobs import blob_path
 from worker_core.jobs.process import find_tree
 from worker_core.journal.records import NewAttempt
-from worker_core.wire.events import CheckpointSaved, Dropped, Metric
+from worker_core.wire.events import CheckpointSaved, Dropped, Log, Metric
 from worker_core.wire.signed import Input
 from worker_core.wire.work import Limits
 
@@ -231,3 +231,34 @@ async def test_a_revocation_does_not_wait_for_an_input_that_hangs(
         assert (await task).how == "stopped"
     released.set()
     await asyncio.sleep(0.2)
+
+
+async def test_a_full_disk_holds_a_job_up_and_loses_nothing(bench: Any) -> None:
+    run = await bench.start("obey")
+    task = asyncio.create_task(run.run())
+    await bench.until(lambda: bench.metrics)
+    await limit_pages(bench, 1)
+    for _ in range(3):
+        bench.journal.append(bench.attempt_id, Log(ts=1.0, stream="stoker", text="x" * 8000))
+    before = len(bench.metrics)
+    await bench.until(lambda: "is full" in bench.journal.fault and len(bench.metrics) > before)
+    run.stop()
+    await asyncio.sleep(2)
+    assert not task.done()
+    assert (await bench.journal.attempt(bench.attempt_id)).end is None
+    await limit_pages(bench, 1_000_000)
+    async with asyncio.timeout(30):
+        end = await task
+    assert (end.how, end.forced) == ("stopped", False)
+    assert (await bench.journal.attempt(bench.attempt_id)).checkpoint is not None
+    metrics = [event.step for event in await bench.events() if isinstance(event, Metric)]
+    assert metrics == list(range(1, len(metrics) + 1))
+
+
+async def limit_pages(bench: Any, pages: int) -> None:
+    """Let the journal's file grow no further, as a full disk would."""
+
+    def act(connection: Any) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+
+    await bench.journal._database.run(act, durable=False)

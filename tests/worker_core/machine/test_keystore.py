@@ -33,6 +33,7 @@ print(store.load().secret == "s" * 400, other.load())
 print(store.save("new"), store.load())
 print(store.delete(), store.load(), store.delete())
 """
+ONE_SAVE = "from worker_core.machine.keystore import KeyringStore; print(KeyringStore('one').save('x'))"
 ONE_LOAD = "from worker_core.machine.keystore import KeyringStore; print(KeyringStore('one').load())"
 
 
@@ -66,7 +67,7 @@ def test_a_secret_is_kept_in_a_real_keystore_per_home(tmp_path: Path) -> None:
 
 
 def test_a_locked_keystore_is_a_result_that_says_what_to_do(tmp_path: Path) -> None:
-    on_a_private_bus(tmp_path, STORY, UNLOCK)
+    assert on_a_private_bus(tmp_path, ONE_SAVE, UNLOCK) == ["Saved()"]
     (line,) = on_a_private_bus(tmp_path, ONE_LOAD, LEAVE_LOCKED)
     assert "fault='locked'" in line
     assert "Unlock it" in line
