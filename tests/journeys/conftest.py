@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
+from app.cli.bundle import CODE_INPUT, pack
 from app.cli.client import CoordinatorClient
 from app.cli.credentials import Credentials
 from app.cli.job_views import all_points
@@ -21,7 +22,7 @@ from app.cli.pairing_commands import pair_through_core
 from worker_core.control.messages import PairArgs
 from worker_core.wire.client import JobView, MetricPoint
 from worker_core.wire.pairing import PairingApproval, normalise_user_code
-from worker_core.wire.spec import canonical_text
+from worker_core.wire.spec import canonical_text, parse_spec
 from worker_core.wire.status import PairingShown, WorkerStatus
 from worker_core.wire.vocabulary import JOB_END_STATES
 
@@ -45,21 +46,41 @@ reconnect_spread_s = 0.2
 """
 
 
-def job_spec(name: str, *, cycles: int = 4, **more: object) -> dict[str, object]:
-    """A CartPole job of ``cycles`` × 2,000 decisions that saves a checkpoint every 0.6 s."""
+def job_spec(name: str, **more: object) -> dict[str, object]:
+    """A CartPole job of 8,000 decisions, over in a second or two."""
     return {
         "kind": "rl-session",
         "name": name,
         "system": {"simulator": {"entry": "gymnasium:CartPole-v1"}},
-        "training": {"cycles": cycles, "simulators": 4, "decisions_per_cycle": 500},
+        "training": {"cycles": 4, "simulators": 4, "decisions_per_cycle": 500},
         "benchmark": {"episodes_per_scenario": 3},
-        "checkpoint": {"every_minutes": 0.01},
         **more,
     }
 
 
-ENDLESS = 10_000
-"""Cycles of a job that no test sees the end of."""
+def paced_spec(name: str, *, decisions: int = 1_000_000) -> dict[str, object]:
+    """A job that makes some 300 decisions a second, however fast or busy the machine, and saves often.
+
+    As it is, a million decisions take longer than any test.
+    """
+    return {
+        **job_spec(name),
+        "system": {"simulator": {"entry": "paced:PacedPole"}},
+        "files": ["paced.py"],
+        "training": {
+            "cycles": -(-decisions // 1000),
+            "simulators": 2,
+            "decisions_per_cycle": 500,
+            "rollout_fragment_length": 16,
+        },
+        "ppo": {"minibatch_size": 32, "n_epochs": 2},
+        "benchmark": {"episodes_per_scenario": 1},
+        "checkpoint": {"every_minutes": 0.01},
+    }
+
+
+SIMULATORS = Path(__file__).parent / "simulators"
+"""The user's code of :func:`paced_spec`."""
 
 
 def eventually(look: Callable[[], T | None], what: str, longest_s: float = GUARD_S) -> T:
@@ -173,14 +194,20 @@ class Stack:
         return worker
 
     def submit(self, spec: dict[str, object]) -> str:
-        return self.client.submit(canonical_text(spec))
+        """Queue a job; its files lie beside the simulators of these stories."""
+        bundle = pack(parse_spec(spec).files, SIMULATORS)
+        inputs = (self.client.upload(CODE_INPUT, bundle.data),) if bundle else ()
+        return self.client.submit(canonical_text(spec), inputs)
 
     def wait_job(self, job_id: str, wanted: Callable[[JobView], bool], what: str) -> JobView:
         def look() -> JobView | None:
             job = self.client.job(job_id)
             return job if wanted(job) else None
 
-        return eventually(look, f"{what} (job is {self.client.job(job_id)})")
+        try:
+            return eventually(look, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the job is {self.client.job(job_id)}") from error
 
     def wait_end(self, job_id: str) -> JobView:
         return self.wait_job(job_id, lambda job: job.state in JOB_END_STATES, "the job ends")
@@ -207,7 +234,7 @@ class Stack:
         def look() -> list[int] | None:
             return [point.step for point in self.points(job_id) if point.attempt == attempt] or None
 
-        return eventually(look, f"metrics of attempt {attempt} arrive (job is {self.client.job(job_id)})")
+        return eventually(look, f"metrics of attempt {attempt} arrive")
 
     def end(self) -> None:
         self.client.close()

@@ -2,14 +2,14 @@
 
 import time
 
-from tests.journeys.conftest import ENDLESS, Stack, job_spec
+from tests.journeys.conftest import Stack, job_spec, paced_spec
 
 GRACE_S = 30.0
 
 
 def test_a_drained_worker_finishes_its_job_and_takes_the_next_after_resume(stack: Stack) -> None:
     worker = stack.worker("box")
-    running = stack.submit(job_spec("running", cycles=20))
+    running = stack.submit(paced_spec("running", decisions=3000))
     stack.wait_training(running)
     assert worker.command("drain").code == 0
     worker.wait(lambda status: status.state == "draining" and status.mode.here == "drain", "it is draining")
@@ -38,7 +38,7 @@ def test_a_worker_drained_in_the_console_resumes_only_there(stack: Stack) -> Non
 
 def test_a_stopped_job_keeps_its_checkpoint_and_resume_goes_on_from_it(stack: Stack) -> None:
     worker = stack.worker("box")
-    job_id = stack.submit(job_spec("endless", cycles=ENDLESS))
+    job_id = stack.submit(paced_spec("endless"))
     stack.wait_training(job_id)
     began = time.monotonic()
     assert worker.command("stop").code == 0
@@ -64,7 +64,7 @@ def test_a_stopped_job_keeps_its_checkpoint_and_resume_goes_on_from_it(stack: St
 
 def test_a_second_worker_takes_a_stopped_worker_s_job_from_its_checkpoint(stack: Stack) -> None:
     first = stack.worker("first")
-    job_id = stack.submit(job_spec("endless", cycles=ENDLESS))
+    job_id = stack.submit(paced_spec("endless"))
     stack.wait_training(job_id)
     assert first.command("stop").code == 0
     stack.wait_job(job_id, lambda job: job.state == "queued", "the job is queued again")

@@ -4,7 +4,7 @@ import time
 
 import psutil
 
-from tests.journeys.conftest import ENDLESS, Stack, Worker, eventually, job_spec
+from tests.journeys.conftest import EMAIL, Stack, Worker, eventually, paced_spec
 
 GONE_S = 2.0
 
@@ -22,7 +22,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 def _training_worker(stack: Stack) -> tuple[Worker, str]:
     worker = stack.worker("box")
-    job_id = stack.submit(job_spec("endless", cycles=ENDLESS))
+    job_id = stack.submit(paced_spec("endless"))
     stack.wait_training(job_id)
     return worker, job_id
 
@@ -40,7 +40,7 @@ def test_a_revoked_worker_ends_its_job_and_forgets_its_key(stack: Stack) -> None
 
     status = worker.wait(lambda status: status.state == "revoked", "the worker knows")
     assert status.job is None
-    assert EMAIL_OF_OWNER in status.detail
+    assert EMAIL in status.detail
     eventually(lambda: not worker.core.paths.credential_file.exists(), "the credential is gone")
     left = [path for path in worker.core.paths.workspaces.glob("*") if path.is_dir()]
     assert left == []
@@ -48,9 +48,6 @@ def test_a_revoked_worker_ends_its_job_and_forgets_its_key(stack: Stack) -> None
     job = stack.client.job(job_id)
     assert job.state == "queued"
     assert [attempt.state for attempt in job.attempts] == ["revoked"]
-
-
-EMAIL_OF_OWNER = "owner@example.org"
 
 
 def test_a_revoked_worker_pairs_anew_only_by_a_new_approval(stack: Stack) -> None:
