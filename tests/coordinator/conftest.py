@@ -1,6 +1,7 @@
 """A coordinator over real HTTP in a thread of the test process, and clients that act as workers and people."""
 
 import asyncio
+import functools
 import json
 import secrets
 import threading
@@ -14,7 +15,7 @@ from joserfc import jws
 from joserfc.jwk import OKPKey
 from msgspec import structs
 
-from coordinator.accounts.people import SCOPES
+from coordinator.accounts.people import SCOPES, hash_password, insert_account
 from coordinator.accounts.proofs import token_hash
 from coordinator.assembly import build_app, build_services, running, stop
 from coordinator.serve import Server, bind, server_config
@@ -40,6 +41,12 @@ MANY = Settings(
     logins_per_ip=10_000,
 )
 """Settings for tests that make many workers from one address; the limits have tests of their own."""
+
+
+@functools.cache
+def password_hash() -> str:
+    """Return the hash of :data:`PASSWORD`, worked out once because that is slow on purpose."""
+    return hash_password(PASSWORD)
 
 
 class PersonClient:
@@ -224,7 +231,8 @@ class LiveCoordinator:
 
     def account(self, email: str) -> None:
         """Make an account with :data:`PASSWORD`."""
-        self.do(self.services.people.add(email, PASSWORD))
+        hashed, now = password_hash(), self.services.clock.now()
+        self.do(self.services.db.write(lambda conn: insert_account(conn, email, hashed, now)))
 
     def person(self, email: str, scopes: tuple[str, ...] = SCOPES) -> PersonClient:
         """Return a client with an API token of an account."""
