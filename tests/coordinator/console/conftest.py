@@ -194,13 +194,13 @@ def claims_of(token: str) -> dict[str, Any]:
     return json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
 
 
-def feed(session: Session, points: int = 120) -> None:
+def feed(session: Session, points: int = 60) -> None:
     """Send what a CartPole training sends."""
     now = time.time()
     events: list[dict[str, object]] = []
     for index in range(points):
         values: dict[str, object] = {
-            "rollout/ep_rew_mean": 20 + 480 / (1 + math.exp(-(index - 60) / 12)),
+            "rollout/ep_rew_mean": 20 + 480 / (1 + math.exp(-(index - 30) / 6)),
             "train/loss": 60 * math.exp(-index / 40) + 2,
             "time/fps": 2900 + 150 * math.sin(index / 9),
             "train/approx_kl": 0.01 + 0.005 * math.sin(index / 5),
