@@ -1,6 +1,7 @@
 """Brings queued jobs and parked polls together: one job, one offer, one poll woken."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 
 from sqlalchemy import ColumnElement, Connection, exists, select
@@ -17,6 +18,8 @@ from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.codec import decode
 from worker_core.wire.spec import Target
+
+log = logging.getLogger(__name__)
 
 # A made offer: the poll that gets it, and the attempt.
 Match = tuple[ParkedPoll, str]
@@ -43,8 +46,13 @@ class Matcher:
             self._kicked.clear()
             accounts, self._due = self._due, set()
             polls = parked.ready(accounts)
-            if polls:
+            if not polls:
+                continue
+            try:
                 await self._db.write(lambda conn, polls=polls: self._offer_all(conn, ledger, parked, polls))
+            except Exception:
+                # The reaper asks again within seconds, and everyone else must go on getting offers meanwhile.
+                log.exception("no offers could be made")
 
     def _offer_all(self, conn: Connection, ledger: Ledger, parked: ParkedPolls, polls: list[ParkedPoll]) -> None:
         by_account: dict[str, list[ParkedPoll]] = {}

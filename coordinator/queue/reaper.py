@@ -1,8 +1,6 @@
 """What happens because time passed: offers age, leases end, cancellations are forced, old things are forgotten."""
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from sqlalchemy import Connection
@@ -12,9 +10,9 @@ from coordinator.queue.leases import Leases
 from coordinator.queue.ledger import Ledger
 from coordinator.queue.parked import ParkedPolls
 from coordinator.queue.uploads import ArtifactService
+from coordinator.rounds import every
 from coordinator.storage.database import Database
 
-log = logging.getLogger(__name__)
 LEASE_FLUSH_S = 1.0
 
 
@@ -41,9 +39,9 @@ class Reaper:
         """Return the loops to run."""
         settings = self._ledger.settings
         return (
-            _every(min(LEASE_FLUSH_S, settings.reaper_s), self._leases.flush),
-            _every(settings.reaper_s, self.reap),
-            _every(settings.blob_gc_s, self.keep_house),
+            every(min(LEASE_FLUSH_S, settings.reaper_s), self._leases.flush),
+            every(settings.reaper_s, self.reap),
+            every(settings.blob_gc_s, self.keep_house),
         )
 
     async def reap(self) -> None:
@@ -73,13 +71,3 @@ class Reaper:
         """Forget old changes, uploads and bytes."""
         await self._db.write(self._ledger.feed.prune)
         await self._artifacts.collect()
-
-
-async def _every(seconds: float, act: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            await act()
-        except Exception:
-            # The next round may succeed, and the coordinator serves on meanwhile.
-            log.exception("the queue's background work failed")

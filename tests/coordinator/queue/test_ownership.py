@@ -14,7 +14,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from worker_core.wire.frames import JobError, Usage
+from worker_core.wire.codec import convert
 from worker_core.wire.problems import ProblemError
 from worker_core.wire.vocabulary import JOB_END_STATES, LIVE_ATTEMPT_STATES
 from worker_core.wire.work import Completion
@@ -84,10 +84,9 @@ class Ownership(RuleBasedStateMachine):
         attempt, worker_id = self.old_or_new(which)
         if worker_id not in self.workers or attempt.completion_sha256:
             return
-        error = JobError(failure=outcome, message="x") if outcome in ("exception", "signal") else None
-        body = Completion(
-            epoch=attempt.epoch, outcome="failed" if error else outcome, final_seq=0, error=error, usage=Usage()
-        )
+        error = {"failure": outcome, "message": "x"} if outcome in ("exception", "signal") else None
+        report = {"epoch": attempt.epoch, "outcome": "failed" if error else outcome, "final_seq": 0, "error": error}
+        body = convert(report, Completion)
 
         def act(conn):
             held = self.desk.ledger.fence(conn, attempt.id, worker_id, attempt.epoch)
@@ -172,6 +171,6 @@ class Ownership(RuleBasedStateMachine):
 def test_every_order_of_events_leaves_one_owner_and_one_result(desk):
     Ownership.desk = desk
     limits = settings(
-        max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     run_state_machine_as_test(Ownership, settings=limits)

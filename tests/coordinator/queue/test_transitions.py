@@ -3,14 +3,14 @@
 import pytest
 
 from coordinator.queue.rows import find_held
-from worker_core.wire.frames import JobError
+from worker_core.wire.codec import convert
 from worker_core.wire.problems import ProblemError
 from worker_core.wire.work import Completion
 
 
 def complete(desk, held, outcome="succeeded", failure=None):
-    error = JobError(failure=failure, message="boom") if failure else None
-    body = Completion(epoch=held.attempt.epoch, outcome=outcome, final_seq=0, error=error)
+    error = {"failure": failure, "message": "boom"} if failure else None
+    body = convert({"epoch": held.attempt.epoch, "outcome": outcome, "final_seq": 0, "error": error}, Completion)
     return desk.write(lambda conn: desk.endings.complete(conn, desk.ledger.fence(*key(conn, held)), body, "sha"))
 
 
