@@ -120,11 +120,11 @@ def _point(attempt_id: str, metric: Metric) -> MetricEvent:
 
 
 def _make_embedded(paths: Paths, settings: Settings) -> EmbeddedCoordinator:
-    def remember(port: int) -> None:
-        kept = read_settings(paths)
-        write_settings(paths, msgspec.structs.replace(kept, embedded_coordinator=True, embedded_port=port))
+    def remember(port: int, account: str) -> None:
+        known = {"embedded_coordinator": True, "embedded_port": port, "embedded_account": account}
+        write_settings(paths, msgspec.structs.replace(read_settings(paths), **known))
 
-    return EmbeddedCoordinator(paths.coordinator, settings.embedded_port, remember)
+    return EmbeddedCoordinator(paths.coordinator, settings.embedded_port, settings.embedded_account, remember)
 
 
 def _start_embedded(worker: Worker, embedded: EmbeddedCoordinator, settings: Settings) -> None:

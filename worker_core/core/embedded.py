@@ -36,13 +36,14 @@ class _Announcement(Message):
 
 
 class EmbeddedCoordinator:
-    """Keeps a coordinator running in ``data``; ``remember_port`` gets the port chosen at the first start."""
+    """Keeps a coordinator running in ``data``; ``remember`` gets its port and the account made there, as they come."""
 
-    def __init__(self, data: Path, port: int, remember_port: Callable[[int], None]) -> None:
+    def __init__(self, data: Path, port: int, account: str, remember: Callable[[int, str], None]) -> None:
         self.url: str | None = None
         self._data = data
         self._port = port
-        self._remember_port = remember_port
+        self._account = account
+        self._remember = remember
         self._process: subprocess.Popen[bytes] | None = None
         self._task: asyncio.Task[None] | None = None
         self._up = asyncio.Event()
@@ -65,12 +66,16 @@ class EmbeddedCoordinator:
         return self.url
 
     async def add_account(self, email: str, password: str) -> None:
-        """Make an account there; the password goes through a pipe and stands in no command line."""
+        """Make an account there, once; the password goes through a pipe and stands in no command line."""
+        if email == self._account:
+            return
         command = coordinator_command("account", "add", email, "--password-stdin", "--data", str(self._data))
         done = await asyncio.to_thread(run_briefly, command, input=password.encode() + b"\n", timeout_s=_START_S)
         if done.code != 0:
             said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
             raise EmbeddedFailed(said[-1] if said else "the account could not be made")
+        self._account = email
+        self._remember(self._port, email)
 
     async def stop(self) -> None:
         """End it, as the core ends."""
@@ -143,7 +148,7 @@ class EmbeddedCoordinator:
         port = int(url.rpartition(":")[2].strip("/"))
         if port != self._port:
             self._port = port
-            self._remember_port(port)
+            self._remember(port, self._account)
         self._up.set()
 
 

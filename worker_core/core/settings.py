@@ -23,6 +23,8 @@ class Settings(Message):
     """Whether this worker runs a coordinator on this computer."""
     embedded_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
     """Its port, chosen at the first start; 0 while it never ran."""
+    embedded_account: str = ""
+    """Whose account was made on it from here; asked for again, it is there already."""
     keep_blobs_bytes: Count = 20 * GIB
     """How much disk inputs and checkpoints of earlier jobs may keep."""
     min_free_bytes: Count = 2 * GIB

@@ -30,21 +30,26 @@ async def test_it_asks_and_gets_typed_answers(server: ControlServer, paths: Path
 async def test_it_yields_snapshots_until_the_core_leaves(server: ControlServer, paths: Paths, answers: Any) -> None:
     seen: list[str] = []
 
-    def watch() -> None:
-        with ControlClient.connect(paths) as client, pytest.raises(CoreGone):
-            for item in client.snapshots():
-                assert isinstance(item, Snapshot)
-                seen.append(item.status.state)
+    def watch() -> str:
+        with ControlClient.connect(paths) as client:
+            try:
+                for item in client.snapshots():
+                    assert isinstance(item, Snapshot)
+                    seen.append(item.status.state)
+                    loop.call_soon_threadsafe(came.set)
+            except CoreGone as gone:
+                return str(gone)
+        return "ended by itself"
 
+    loop, came = asyncio.get_running_loop(), asyncio.Event()
     watching = asyncio.create_task(asyncio.to_thread(watch))
-    while not seen:
-        await asyncio.sleep(0.01)
+    await came.wait()
+    came.clear()
     answers.state = "training"
     server.publish()
-    while len(seen) < 2:
-        await asyncio.sleep(0.01)
+    await came.wait()
     await server.stop()
-    await watching
+    assert "closed" in await watching
     assert seen == ["available", "training"]
 
 

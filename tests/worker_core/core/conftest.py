@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "link"))
 
-from scripted_coordinator import ScriptedCoordinator
+from scripted_coordinator import ScriptedCoordinator  # pyright: ignore[reportMissingImports]
 
 from worker_core.control.messages import PairArgs
 from worker_core.core.rounds import Rounds

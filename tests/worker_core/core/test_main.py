@@ -155,9 +155,7 @@ def test_an_idle_core_holds_less_than_sixty_megabytes(cores: Cores) -> None:
 
 
 async def test_a_running_core_pairs_for_its_faces(cores: Cores, coordinator: Any) -> None:
-    from scripted_coordinator import refusal
-
-    coordinator.pair_answer = refusal("pairing-pending", error="authorization_pending")
+    coordinator.pair_answer = coordinator.refusal("pairing-pending", error="authorization_pending")
     cores.start()
 
     def talk() -> tuple[PairingShown, str, str, PairOutcome, str]:
@@ -207,9 +205,7 @@ async def test_pairing_alone_beside_a_core_is_refused_with_its_pid(cores: Cores,
 
 @pytest.mark.parametrize("error", ["access_denied", "expired_token"])
 async def test_a_pairing_that_comes_to_nothing_leaves_no_key(cores: Cores, coordinator: Any, error: str) -> None:
-    from scripted_coordinator import refusal
-
-    coordinator.pair_answer = refusal("pairing-pending", error=error)
+    coordinator.pair_answer = coordinator.refusal("pairing-pending", error=error)
     args = PairArgs(coordinator=coordinator.url, email="ada@example.org", credential_store="file")
     outcome = await asyncio.to_thread(pair_alone, cores.paths, args, lambda _: None)
     assert outcome.state in ("denied", "expired")
@@ -217,14 +213,14 @@ async def test_a_pairing_that_comes_to_nothing_leaves_no_key(cores: Cores, coord
 
 
 async def test_what_is_no_coordinator_gives_no_code(cores: Cores, coordinator: Any) -> None:
-    from scripted_coordinator import html
-
-    coordinator.script("POST", "/v1/pairings", *[html()] * 9)
+    coordinator.script("POST", "/v1/pairings", *[coordinator.html()] * 9)
     args = PairArgs(coordinator=coordinator.url, email="ada@example.org", credential_store="file")
     outcome = await asyncio.to_thread(pair_alone, cores.paths, args, lambda _: None)
     assert outcome.state == "failed"
     assert "not as a Stoker coordinator does" in outcome.detail
-    bad = await asyncio.to_thread(pair_alone, cores.paths, PairArgs(coordinator="http://example.org", email="a@b.c"), lambda _: None)
+    bad = await asyncio.to_thread(
+        pair_alone, cores.paths, PairArgs(coordinator="http://example.org", email="a@b.c"), lambda _: None
+    )
     assert "https" in bad.detail
     assert not cores.paths.credential_file.exists()
     assert os.listdir(cores.paths.data)

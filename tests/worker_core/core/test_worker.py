@@ -171,14 +171,13 @@ async def test_an_offer_altered_on_the_way_is_not_run(bench: Any) -> None:
     worker = await bench.start_paired()
 
     def other_spec(seen: Any) -> Any:
-        from scripted_coordinator import message
 
         from worker_core.wire.codec import decode, encode
         from worker_core.wire.work import Accepted
 
         accepted = bench.coordinator.accepted[attempt] = bench.coordinator.offers.popleft()[1]
         altered = decode(encode(accepted).replace(b"steps", b"stepz"), Accepted)
-        return message(altered)
+        return bench.coordinator.message(altered)
 
     bench.coordinator.script("POST", ".*/accept", other_spec)
     attempt = bench.offer()

@@ -120,6 +120,10 @@ def _unpad(text: str) -> bytes:
 class ScriptedCoordinator:
     """Listens on loopback. ``script(method, pattern, *answers)`` overrides the next answers of a path."""
 
+    message = staticmethod(message)
+    refusal = staticmethod(refusal)
+    html = staticmethod(html)
+
     def __init__(self) -> None:
         self.key = OKPKey.generate_key("Ed25519")
         self.gen = 1
@@ -259,7 +263,7 @@ class ScriptedCoordinator:
 
     async def until(self, condition: Callable[[], Any], timeout_s: float = 10.0) -> Any:
         async with asyncio.timeout(timeout_s):
-            while not (value := condition()):
+            while not (value := condition()):  # noqa: ASYNC110 - any condition, not only an event
                 await asyncio.sleep(0.01)
         return value
 
