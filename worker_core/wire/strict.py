@@ -16,7 +16,13 @@ from worker_core.wire.problems import FieldError
 S = TypeVar("S", bound=msgspec.Struct)
 
 _SHOWN_CHARACTERS = 60
-_WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
+_WORDS: dict[object, str] = {
+    type(None): "null",
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+}
 
 
 class Mistakes(ValueError):

@@ -13,11 +13,11 @@ from worker_core.wire.frames import ArtifactReady, Order
 
 OFTEN = {"every_minutes": 0.01, "keep": 100}
 SPECS = {
-    "CartPole": quick_spec(checkpoint=OFTEN, training={"cycles": 12, "simulators": 3, "rollout_fragment_length": 64}),
+    "CartPole": quick_spec(checkpoint=OFTEN, training={"cycles": 8, "simulators": 3, "rollout_fragment_length": 64}),
     "LunarLander": quick_spec(
         "LunarLander-v3",
         checkpoint=OFTEN,
-        training={"cycles": 6, "simulators": 3, "rollout_fragment_length": 64},
+        training={"cycles": 5, "simulators": 3, "rollout_fragment_length": 64},
         ppo={"n_epochs": 3, "normalize_observation": True, "normalize_reward": True},
     ),
     "Pendulum": quick_spec(
