@@ -70,6 +70,11 @@ def demo(
         except (CliError, ProblemError) as error:
             _tell_failure(story, error, terminal)
             raise
+        except KeyboardInterrupt:
+            terminal.say("Interrupted: ending everything.", "yellow")
+            if terminal.json:
+                terminal.result(_end("interrupted", story, None))
+            raise
         finally:
             if not kept:
                 _clean_up(story, home, terminal)
