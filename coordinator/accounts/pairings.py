@@ -103,15 +103,18 @@ class Pairings:
 
     async def lookup(self, person: Person, typed: str, ip: str) -> PairingFound:
         """Return the pairing behind a typed code (P4), if it was made for this person's e-mail."""
-        self._check_wrong_codes(person, ip)
         try:
             code = normalise_user_code(typed)
         except BadUserCode as error:
             raise problem("invalid-request", str(error)) from error
+        # Counted before the look and taken back after a find, so that many looks at once gain nothing.
+        tries = self._count_try(person, ip)
         found = await self._db.write(lambda conn: self._look_up(conn, person, code))
         if found is None:
-            left = self._count_wrong_code(person, ip)
+            left = self._wrong_by_person.left(person.email)
             raise problem("code-not-found", f"no pairing waits for this code; {left} tries left")
+        for limit, key in tries:
+            limit.unmark(key)
         return self._found(found, ip)
 
     async def found(self, person: Person, pairing_id: str, ip: str) -> PairingFound:
@@ -294,19 +297,18 @@ class Pairings:
             worker_version=row.worker_version,
         )
 
-    def _check_wrong_codes(self, person: Person, ip: str) -> None:
-        detail = "too many wrong codes; wait and try again"
-        self._wrong_by_person.check(person.email, detail)
-        self._wrong_by_account.check(person.account_id, detail)
-        self._wrong_by_ip.check(ip, detail)
-        self._wrong_by_all.check(EVERYBODY, detail)
-
-    def _count_wrong_code(self, person: Person, ip: str) -> int:
-        self._wrong_by_person.mark(person.email)
-        self._wrong_by_account.mark(person.account_id)
-        self._wrong_by_ip.mark(ip)
-        self._wrong_by_all.mark(EVERYBODY)
-        return self._wrong_by_person.left(person.email)
+    def _count_try(self, person: Person, ip: str) -> tuple[tuple[RateLimit, str], ...]:
+        tries = (
+            (self._wrong_by_person, person.email),
+            (self._wrong_by_account, person.account_id),
+            (self._wrong_by_ip, ip),
+            (self._wrong_by_all, EVERYBODY),
+        )
+        for limit, key in tries:
+            limit.check(key, "too many wrong codes; wait and try again")
+        for limit, key in tries:
+            limit.mark(key)
+        return tries
 
 
 def _undecided(error: str, detail: str, interval: float | None = None) -> ProblemError:

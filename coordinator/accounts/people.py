@@ -10,6 +10,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import Connection, insert, select
 
+from coordinator.accounts.networks import network_of
 from coordinator.accounts.rates import RateLimit
 from coordinator.accounts.secrets import hash_secret, new_secret
 from coordinator.clock import Clock
@@ -28,6 +29,8 @@ LOGIN_SCOPES: tuple[str, ...] = ("jobs", "workers")
 
 MIN_PASSWORD_LENGTH = 8
 MAX_PASSWORD_LENGTH = 1024
+EVERYWHERE = 10
+"""How many times as many tries one e-mail has from all networks together."""
 _HASHINGS_AT_ONCE = 2
 HASH_OF_NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$X1c4DxWmSBfWSj0mYM0CCA$VViOSFpWybTOOa1wL2aeyvXSeyyeT4y22GOy0ucunlc"
 """What the password given with an unknown e-mail is compared with, so that the answer takes as long as any."""
@@ -68,7 +71,9 @@ class People:
         self._clock = clock
         self._hasher = PasswordHasher()
         self._hashing = asyncio.Semaphore(_HASHINGS_AT_ONCE)
-        self._by_email = RateLimit(clock, settings.logins_per_email, settings.logins_window_s)
+        # From one network few tries; from everywhere more, so that a stranger cannot lock the owner out with ten.
+        self._by_email_network = RateLimit(clock, settings.logins_per_email, settings.logins_window_s)
+        self._by_email = RateLimit(clock, settings.logins_per_email * EVERYWHERE, settings.logins_window_s)
         self._by_ip = RateLimit(clock, settings.logins_per_ip, settings.logins_window_s)
 
     async def add(self, email: str, password: str) -> Account:
@@ -85,16 +90,19 @@ class People:
         """
         address = email.strip().lower()
         detail = "too many tries; wait and try again"
-        self._by_email.check(address, detail)
-        self._by_ip.check(ip, detail)
-        self._by_email.mark(address)
-        self._by_ip.mark(ip)
+        source = f"{address} {network_of(ip)}"
+        tries = ((self._by_email_network, source), (self._by_email, address), (self._by_ip, ip))
+        for limit, key in tries:
+            limit.check(key, detail)
+        for limit, key in tries:
+            limit.mark(key)
         row = await self._db.read(lambda conn: conn.execute(select(account).where(account.c.email == address)).first())
         expected = row.password_hash if row is not None else HASH_OF_NOBODY
         matches = await self._verify(expected, password)
         if row is None or not matches:
             raise problem("bad-credentials", "e-mail or password is wrong")
-        self._by_email.forget(address)
+        for limit, key in tries:
+            limit.unmark(key)
         return Account(row.id, row.email)
 
     async def add_token(self, email: str, name: str, scopes: Iterable[str]) -> str:

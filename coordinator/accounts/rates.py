@@ -38,13 +38,15 @@ class RateLimit:
         while len(self._marks) > MAX_KEYS:
             self._marks.popitem(last=False)
 
+    def unmark(self, key: str) -> None:
+        """Take the newest mark back: what was counted in advance turned out well."""
+        marks = self._marks.get(key)
+        if marks:
+            marks.pop()
+
     def left(self, key: str) -> int:
         """Return how many more marks the key may get now."""
         return self._limit - len(self._fresh(key))
-
-    def forget(self, key: str) -> None:
-        """Start the key afresh."""
-        self._marks.pop(key, None)
 
     def _fresh(self, key: str) -> deque[float]:
         marks = self._marks.get(key, deque())

@@ -48,7 +48,7 @@ async def unpair(request: Request) -> Response:
     try:
         caller = await require_worker(request)
     except ProblemError as refusal:
-        if refusal.code == "worker-revoked":
+        if refusal.code in ("worker-revoked", "worker-unknown"):
             return no_content()
         raise
     await services_of(request).workers.revoke_itself(caller.worker_id)

@@ -89,6 +89,21 @@ def test_wrong_codes_lock_the_person_for_a_while(start_coordinator):
     assert refusal(look_up(ada, started.user_code)).code == "code-not-found"
 
 
+def test_many_wrong_codes_at_once_gain_no_extra_try(start_coordinator):
+    live = start_coordinator()
+    ada = live.person("ada@example.org")
+    with ThreadPoolExecutor(12) as pool:
+        answers = [refusal(answer).code for answer in pool.map(lambda _: look_up(ada, "BBBB-BBBB"), range(24))]
+    assert answers.count("code-not-found") == 5
+    assert answers.count("rate-limited") == 19
+
+
+def test_codes_that_are_found_are_no_wrong_tries(coordinator, ada):
+    for _ in range(3):
+        started = coordinator.workstation().start_pairing(ada.email)
+        assert [look_up(ada, started.user_code).status_code for _ in range(4)] == [200] * 4
+
+
 def test_too_many_wrong_codes_of_everybody_switch_pairing_off(start_coordinator):
     live = start_coordinator(wrong_codes_global_hour=3)
     ada = live.person("ada@example.org")

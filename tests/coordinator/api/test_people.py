@@ -5,7 +5,7 @@ import pytest
 
 from worker_core.wire.client import TokenView
 from worker_core.wire.codec import decode
-from worker_core.wire.problems import Problem
+from worker_core.wire.problems import Problem, ProblemError
 
 PASSWORD = "correct horse battery"
 
@@ -62,6 +62,15 @@ def test_too_many_tries_have_to_wait(start_coordinator):
     assert refusal(log_in(live, "ada@example.org", PASSWORD)).code == "rate-limited"
     live.forward(901)
     assert log_in(live, "ada@example.org", PASSWORD).status_code == 200
+
+
+def test_a_stranger_cannot_lock_the_owner_out(start_coordinator):
+    live = start_coordinator(logins_per_email=2)
+    people = live.services.people
+    for _ in range(2):
+        with pytest.raises(ProblemError):
+            live.do(people.authenticate("ada@example.org", "wrong password", "203.0.113.9"))
+    assert live.do(people.authenticate("ada@example.org", PASSWORD, "198.51.100.7")).email == "ada@example.org"
 
 
 def test_a_page_of_another_site_cannot_log_in(coordinator):

@@ -256,6 +256,11 @@ def test_a_worker_unpairs_itself_and_may_say_so_twice(coordinator, ada):
     assert ada.send("GET", f"/v1/workers/{worker.worker_id}").json()["state"] == "revoked"
 
 
+def test_an_unpairing_of_nobody_is_done_already(coordinator):
+    station = coordinator.workstation()
+    assert station.send("DELETE", "/v1/worker", token="none").status_code == 204
+
+
 def test_the_name_of_a_revoked_worker_is_free_again(coordinator, ada):
     station = coordinator.workstation()
     station.pair(ada, "phoenix")
