@@ -79,7 +79,6 @@ async def _charts(visit: Visit) -> Response:
         pinned=pinned,
         groups=grouped_plots(names, pinned),
         summaries={head.name: summary_words(head) for head in heads},
-        latest={plot.title: next(head for head in heads if head.name == plot.key) for plot in pinned},
     )
 
 
