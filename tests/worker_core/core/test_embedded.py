@@ -8,6 +8,7 @@ import pytest
 
 from worker_core.core.embedded import EmbeddedCoordinator, EmbeddedFailed
 from worker_core.link.address import Address
+from worker_core.link.faults import TransportFault
 from worker_core.link.http import Limits, Plane, make_trust
 
 
@@ -64,12 +65,12 @@ async def test_it_keeps_its_port_and_its_account_over_restarts_and_ends_with_its
     assert killed is not None
     killed.kill()
     async with asyncio.timeout(30):
-        while second._process is killed or not await _alive(url):
+        while second._process is killed or not await _alive(url):  # noqa: ASYNC110 - another process's state
             await asyncio.sleep(0.1)
 
 
 async def _alive(url: str) -> bool:
     try:
         return await answers(url)
-    except Exception:
+    except TransportFault:
         return False
