@@ -82,25 +82,26 @@ class ArtifactService:
         """Store one chunk and return the new offset (PATCH)."""
         if hashlib.sha256(chunk).digest() != digest:
             raise problem("digest-mismatch", "the chunk does not have its Content-Digest; send it again")
-        upload = await self.find(uploader, upload_id)
-        if upload.done or offset != upload.offset:
-            raise problem("mismatching-offset", f"the upload stands at {upload.offset}, the chunk begins at {offset}")
-        if offset + len(chunk) > upload.size:
-            raise problem("too-large", f"the upload was announced with {upload.size} bytes")
         async with self._alone(upload_id):
+            upload = await self.find(uploader, upload_id)
+            if upload.done or offset != upload.offset:
+                detail = f"the upload stands at {upload.offset}, the chunk begins at {offset}"
+                raise problem("mismatching-offset", detail)
+            if offset + len(chunk) > upload.size:
+                raise problem("too-large", f"the upload was announced with {upload.size} bytes")
             await asyncio.to_thread(self.files.write_chunk, upload_id, offset, chunk)
             return await self._db.write(lambda conn: self._move(conn, uploader, upload, offset + len(chunk)))
 
     async def finish(self, uploader: Uploader, upload_id: str, sha256: str, size: int) -> None:
         """Hash the upload and make its artifact visible; the same call again changes nothing (W9)."""
-        upload = await self.find(uploader, upload_id)
-        if (upload.sha256, upload.size) != (sha256, size):
-            raise problem("invalid-request", "sha256 and size are not those the upload was announced with")
-        if upload.done:
-            return
-        if upload.offset != upload.size:
-            raise problem("mismatching-offset", f"the upload stands at {upload.offset} of {upload.size} bytes")
         async with self._alone(upload_id):
+            upload = await self.find(uploader, upload_id)
+            if (upload.sha256, upload.size) != (sha256, size):
+                raise problem("invalid-request", "sha256 and size are not those the upload was announced with")
+            if upload.done:
+                return
+            if upload.offset != upload.size:
+                raise problem("mismatching-offset", f"the upload stands at {upload.offset} of {upload.size} bytes")
             good = await asyncio.to_thread(self.files.finish, upload_id, sha256, size)
             await self._db.write(lambda conn: self._finished(conn, uploader, upload, good))
         if not good:

@@ -201,10 +201,9 @@ def forget_uploads(conn: Connection, before: float) -> list[str]:
 
 def forget_blobs(conn: Connection, before: float) -> list[str]:
     """Drop blobs nothing refers to and nobody used since ``before``; return their contents."""
-    b, a, j = blob_table.c, artifact_table.c, job_table.c
+    b, a = blob_table.c, artifact_table.c
     named = exists().where(a.account_id == b.account_id, a.sha256 == b.sha256, a.job_id.is_not(None))
-    wanted = exists().where(j.account_id == b.account_id, j.inputs.contains(b.sha256))
-    idle = conn.execute(select(b.account_id, b.sha256).where(b.used_at < before, ~named, ~wanted)).all()
+    idle = conn.execute(select(b.account_id, b.sha256).where(b.used_at < before, ~named)).all()
     for account_id, sha256 in idle:
         conn.execute(delete(artifact_table).where(a.account_id == account_id, a.sha256 == sha256, a.job_id.is_(None)))
         conn.execute(delete(blob_table).where(b.account_id == account_id, b.sha256 == sha256))

@@ -18,7 +18,7 @@ from coordinator.storage.schema_queue import metric_block, metric_point
 from worker_core.wire.codec import Number, number_from_wire, number_to_wire
 from worker_core.wire.events import Metric
 
-BLOCK_STEPS = 1024
+BLOCK_STEPS = 128
 MAX_METRICS_PER_JOB = 2000
 _LARGEST = 1.7976931348623157e308
 END_OF_STEPS = 2**63 - 1

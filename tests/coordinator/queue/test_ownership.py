@@ -171,6 +171,6 @@ class Ownership(RuleBasedStateMachine):
 def test_every_order_of_events_leaves_one_owner_and_one_result(desk):
     Ownership.desk = desk
     limits = settings(
-        max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=30, stateful_step_count=35, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     run_state_machine_as_test(Ownership, settings=limits)

@@ -1,8 +1,11 @@
 """Bytes come in by chunks, are checked twice, resume where they stopped, and are told to nobody else."""
 
+import copy
 import hashlib
 import os
+import threading
 
+import httpx
 import pytest
 
 BIG = os.urandom(3 << 20)
@@ -148,3 +151,28 @@ def test_ranges_of_a_download(hand, worker, grant, ada):
     assert (part.status_code, part.content, part.headers["content-range"]) == (206, b"234", "bytes 2-4/10")
     assert ada.send("GET", path, Range="bytes=-3").content == b"789"
     assert ada.send("GET", path, Range="bytes=10-").status_code == 416
+
+
+def test_two_requests_do_not_write_one_upload_at_once(hand, worker, grant, coordinator):
+    data = os.urandom(4 << 20)
+    upload_id = start(hand, worker, grant, data)
+    answers = []
+    with httpx.Client(base_url=worker.url, timeout=30, trust_env=False) as http:
+        threads = [
+            threading.Thread(target=lambda client=client: answers.append(hand.patch(client, upload_id, 0, data)))
+            for client in (worker, twin_of(worker, http))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    codes = sorted(answer.status_code for answer in answers)
+    assert codes in ([204, 423], [204, 409])
+    assert hand.finish(worker, upload_id, data).status_code == 200
+
+
+def twin_of(worker, http):
+    """A second HTTP client with the worker's key and token."""
+    twin = copy.copy(worker)
+    twin.http = http
+    return twin
