@@ -4,7 +4,7 @@ import asyncio
 import os
 from pathlib import Path, PurePosixPath
 
-from worker_core.jobs.blobs import BlobDamaged, add_blob
+from worker_core.jobs.blobs import BlobDamaged, add_blob, blob_path
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import CheckpointRow, UploadRow
 from worker_core.machine.paths import Paths
@@ -26,10 +26,10 @@ async def take_artifact(
         raise BadArtifact(f"the file {ready.path}: {error}") from error
     except FileNotFoundError as error:
         raise BadArtifact(f"the file {ready.path} is not there") from error
-    await _record(journal, attempt_id, ready, now)
+    await _record(paths, journal, attempt_id, ready, now)
 
 
-async def _record(journal: Journal, attempt_id: str, ready: ArtifactReady, now: float) -> None:
+async def _record(paths: Paths, journal: Journal, attempt_id: str, ready: ArtifactReady, now: float) -> None:
     is_checkpoint = ready.kind == "checkpoint"
     upload = UploadRow(
         attempt_id=attempt_id,
@@ -41,9 +41,20 @@ async def _record(journal: Journal, attempt_id: str, ready: ArtifactReady, now: 
     )
     if is_checkpoint:
         row = CheckpointRow(sha256=ready.sha256, size=ready.size, step=ready.step or 0, saved=now)
+        before = await journal.attempt(attempt_id)
         await journal.set_checkpoint(attempt_id, row, upload)
+        if before and before.checkpoint:
+            await _remove_superseded(paths, journal, before.checkpoint.sha256)
     else:
         await journal.add_upload(upload)
+
+
+async def _remove_superseded(paths: Paths, journal: Journal, sha256: str) -> None:
+    """Remove an older checkpoint that nobody waits for, so that checkpoints do not pile up between two sweeps."""
+    held = await journal.attempts()
+    needed = {row.checkpoint.sha256 for row in held if row.checkpoint} | {one.sha256 for one in await journal.uploads()}
+    if sha256 not in needed:
+        await asyncio.to_thread(blob_path(paths.blobs, sha256).unlink, missing_ok=True)
 
 
 def _inside(workspace: Path, named: str) -> Path:

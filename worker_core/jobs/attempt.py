@@ -118,7 +118,7 @@ class AttemptRun:
         self._leaving.set()
 
     def checkpoint_now(self) -> None:
-        """Ask the job for a checkpoint at its next chance."""
+        """Ask the job, once it runs, for a checkpoint at its next chance."""
         if self._channel:
             self._channel.order("checkpoint", self._limits.stop_grace_s)
 

@@ -7,7 +7,7 @@ from worker_core.jobs.lines import LINES_PER_SECOND, LineRate, LineSplitter
 from worker_core.jobs.pipes import PipeReader
 from worker_core.journal.journal import Journal
 from worker_core.machine.clocks import Clock
-from worker_core.wire.events import Dropped, Log, LogStream
+from worker_core.wire.events import MAX_LINE_BYTES, Dropped, Log, LogStream
 
 _TAIL_LINES = 20
 _TAIL_LINE_CHARS = 400
@@ -38,7 +38,9 @@ class OutputLog:
             self.keep(stream, line)
 
     def keep(self, stream: LogStream, line: str) -> None:
-        """Keep one line of the job, if there are not too many."""
+        """Keep one line of the job, cut at 8 KiB, if there are not too many."""
+        if len(line) * 4 > MAX_LINE_BYTES:
+            line = line.encode()[:MAX_LINE_BYTES].decode(errors="ignore")
         self._tail.append(line[:_TAIL_LINE_CHARS])
         if self._rate.admit(time.monotonic()):
             # Lines are refused until the end of a second, so these came before this one.

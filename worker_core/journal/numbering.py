@@ -8,13 +8,15 @@ import asyncio
 from dataclasses import dataclass, field
 
 from worker_core.wire.codec import encode
-from worker_core.wire.events import Dropped, Event, Log, Metric
+from worker_core.wire.events import Dropped, Event, Log, Metric, Status
 
 EventRow = tuple[str, int, bytes]
 MAX_PENDING_BYTES = 8 << 20
 """What may wait in memory while the file takes nothing (full disk)."""
 LOGS_UNTIL_SHARE = 0.9
-"""Lines are left out first, when the outbox has come so near to its limit; metrics at the limit; nothing else ever."""
+"""Lines are left out first, when the outbox has come so near to its limit; metrics and progress at the limit."""
+MAX_EVENT_BYTES = 64 * 1024
+"""A larger event would not fit into a batch; a marker takes its place."""
 
 
 @dataclass
@@ -124,6 +126,8 @@ class Numbering:
 
     def _enqueue(self, attempt_id: str, place: _Place, event: Event) -> int:
         body, batch = encode(event), self._batch()
+        if len(body) > MAX_EVENT_BYTES:
+            body = encode(Dropped(ts=event.ts, what="event", count=1, reason=f"it had {len(body)} bytes"))
         seq = place.next_seq
         batch.rows.append((attempt_id, seq, body))
         batch.size += len(body)
@@ -142,6 +146,6 @@ class Numbering:
         crowded = self.pending_bytes >= MAX_PENDING_BYTES
         if isinstance(event, Log) and (crowded or used >= self._limit * LOGS_UNTIL_SHARE):
             return "log lines"
-        if isinstance(event, Metric) and (crowded or used >= self._limit):
-            return "metrics"
+        if isinstance(event, Metric | Status) and (crowded or used >= self._limit):
+            return "metrics" if isinstance(event, Metric) else "progress"
         return ""

@@ -73,7 +73,7 @@ class Bench:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until something that a job does has made ``holds`` true."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not holds():
                 self.happened.clear()
                 await self.happened.wait()

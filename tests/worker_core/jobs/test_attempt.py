@@ -126,6 +126,21 @@ async def test_a_checkpoint_can_be_had_at_any_time(bench: Any) -> None:
     assert sum(isinstance(event, CheckpointSaved) for event in await bench.events()) == 2
 
 
+async def test_older_checkpoints_do_not_pile_up(bench: Any) -> None:
+    run = await bench.start("obey")
+    task = asyncio.create_task(run.run())
+    await bench.until(lambda: bench.metrics)
+    seen: list[int] = []
+    for _ in range(3):
+        run.checkpoint_now()
+        await bench.until(lambda: run.progress.checkpoint_step not in (None, *seen))
+        seen.append(run.progress.checkpoint_step)
+    run.stop()
+    await task
+    checkpoint = (await bench.journal.attempt(bench.attempt_id)).checkpoint
+    assert [path.name for path in bench.paths.blobs.glob("??/*")] == [checkpoint.sha256]
+
+
 async def test_a_job_that_ignores_its_stop_is_killed_at_the_end_of_the_grace(bench: Any) -> None:
     run = await bench.start("ignore-orders")
     task = asyncio.create_task(run.run())
@@ -161,7 +176,7 @@ async def test_a_background_child_that_holds_the_output_does_not_hold_the_job(be
 
 @pytest.mark.parametrize("behaviour", ["write-garbage", "write-too-much", "escape"])
 async def test_a_job_that_breaks_the_channel_is_ended_with_a_clear_text(bench: Any, behaviour: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         end = await (await bench.start(behaviour)).run()
     assert (end.outcome, end.error.failure) == ("failed", "exception")
     assert "cannot be used" in end.error.message

@@ -190,6 +190,16 @@ async def test_a_full_outbox_leaves_lines_out_first_then_metrics_and_says_so(
     await journal.close()
 
 
+async def test_an_event_too_large_for_a_batch_becomes_a_marker(
+    journal: Journal, attempt: Callable[..., NewAttempt]
+) -> None:
+    await journal.add_attempt(attempt())
+    journal.append("att_1", Metric(ts=1.0, step=1, values={f"name {number}": 1.0 for number in range(10_000)}))
+    found = await journal.next_events("att_1")
+    assert found is not None
+    assert isinstance(found.events[0], Dropped)
+
+
 async def test_an_attempt_that_is_gone_takes_nothing_more(journal: Journal, attempt: Callable[..., NewAttempt]) -> None:
     await journal.add_attempt(attempt())
     late = journal.append("att_1", line("a"))
