@@ -146,8 +146,7 @@ def _commit_together(connection: Connection, batch: list[_Operation]) -> None:
                     outcomes.append((operation, *_run_one(connection, operation)))
     except Exception as failure:
         # The commit itself failed: nothing of the batch is on the disk, and everyone is told so.
-        for operation, _, error in outcomes:
-            operation.future.set_exception(error or failure)
+        _refuse_all(batch, failure)
         return
     for operation, result, error in outcomes:
         if error is not None:
@@ -157,13 +156,30 @@ def _commit_together(connection: Connection, batch: list[_Operation]) -> None:
         operation.future.set_result(result)
 
 
+def _refuse_all(batch: list[_Operation], failure: Exception) -> None:
+    for operation in batch:
+        future = operation.future
+        if not future.cancelled() and (future.running() or future.set_running_or_notify_cancel()):
+            future.set_exception(failure)
+
+
 def _run_one(connection: Connection, operation: _Operation) -> tuple[Any, BaseException | None]:
     connection.info[_CALLBACKS] = operation.callbacks
+    # SQLAlchemy's own savepoints would cost more than most of the statements that stand in them.
+    raw = cast("driver.Connection", connection.connection.dbapi_connection)
+    raw.execute("SAVEPOINT operation")
     try:
-        with connection.begin_nested():
-            return operation.run(connection), None
+        result = operation.run(connection)
     except Exception as error:
+        try:
+            raw.execute("ROLLBACK TO operation")
+            raw.execute("RELEASE operation")
+        except driver.Error:
+            # SQLite gave the whole transaction up (a full disk does that), so this is everyone's error.
+            raise error from None
         return None, error
+    raw.execute("RELEASE operation")
+    return result, None
 
 
 def _announce(operation: _Operation) -> None:

@@ -14,6 +14,7 @@ else:
 driver: ModuleType = sqlite
 Connection = sqlite.Connection
 connect = sqlite.connect
+Error = sqlite.Error
 
 VERSION = sqlite.sqlite_version
 SAFE_WAL = sqlite.sqlite_version_info >= (3, 51, 3)

@@ -80,6 +80,25 @@ async def test_callbacks_of_a_failed_write_are_forgotten(database):
     assert seen == []
 
 
+async def test_a_transaction_that_broke_is_told_to_all_and_the_next_works(database):
+    def break_it(conn: Connection) -> None:
+        # What SQLite does by itself when the disk is full.
+        conn.exec_driver_sql("ROLLBACK")
+        raise OSError("disk full")
+
+    release = threading.Event()
+    first = asyncio.ensure_future(database.write(lambda conn: release.wait(10)))
+    await asyncio.sleep(0.05)
+    together = [asyncio.ensure_future(database.write(run)) for run in (_insert(1), break_it, _insert(2))]
+    await asyncio.sleep(0)
+    release.set()
+    await first
+    outcomes = await asyncio.gather(*together, return_exceptions=True)
+    assert [str(outcome) for outcome in outcomes] == ["disk full"] * 3
+    assert await database.write(_insert(3)) == 3
+    assert await database.read(_ids) == [3]
+
+
 async def test_readers_cannot_write(database):
     with pytest.raises(OperationalError, match="readonly"):
         await database.read(_insert(1))
