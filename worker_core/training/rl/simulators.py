@@ -124,12 +124,9 @@ class Simulators:
             return False
         else:
             self._reset(index, None)
-        # What was saved as an array goes back in the type that step takes.
-        plain = actions and np.ndim(actions[0]) == 0
         for action in actions:
-            taken = action.item() if plain else action
-            observation, _, terminated, truncated, _ = env.step(taken)
-            self._taken[index].append(taken)
+            observation, _, terminated, truncated, _ = env.step(action)
+            self._taken[index].append(action)
             if terminated or truncated:
                 return False
             self.current[index] = self._read(observation)
