@@ -3,6 +3,7 @@
 import re
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from typing import Any
 
@@ -54,18 +55,20 @@ def test_nobody_sees_a_page_without_signing_in_and_is_sent_back_afterwards(coord
 
 
 def test_a_wrong_password_and_an_unknown_person_get_the_same_answer_after_the_same_time(coordinator: Any) -> None:
-    answers: list[str] = []
-    took_s: list[float] = []
+    answers: set[str] = set()
+    took_s: dict[str, list[float]] = {"ada@example.org": [], "nobody@example.org": []}
     with httpx.Client(base_url=coordinator.url, trust_env=False, timeout=30) as stranger:
-        for email in ("ada@example.org", "nobody@example.org"):
-            began = time.monotonic()
-            answer = stranger.post("/login", data={"email": email, "password": "wrong"})
-            took_s.append(time.monotonic() - began)
-            assert answer.status_code == 401
-            answers.append(re.sub(r'value="[^"]*"|data-now="[^"]*"', "", answer.text))
-    assert answers[0] == answers[1]
-    assert "E-mail or password is wrong." in answers[0]
-    assert max(took_s) < 5 * min(took_s)
+        for _ in range(3):
+            for email, times in took_s.items():
+                began = time.monotonic()
+                answer = stranger.post("/login", data={"email": email, "password": "wrong"})
+                times.append(time.monotonic() - began)
+                assert answer.status_code == 401
+                answers.add(re.sub(r'value="[^"]*"|data-now="[^"]*"', "", answer.text))
+    assert len(answers) == 1
+    assert "E-mail or password is wrong." in answers.pop()
+    known, unknown = (min(times) for times in took_s.values())
+    assert 1 / 3 < known / unknown < 3
 
 
 def test_logging_out_ends_the_log_in(coordinator: Any, sign_in: Any) -> None:
@@ -282,3 +285,17 @@ def test_an_artifact_is_downloaded_and_never_shown(client: httpx.Client, session
     answer = client.get(links[0])
     assert answer.headers["content-disposition"].startswith("attachment")
     assert "sandbox" in answer.headers["content-security-policy"]
+
+
+def test_two_clicks_at_once_act_once(client: httpx.Client) -> None:
+    job_id = new_job(client)
+    after(client, submit(client, f"/jobs/{job_id}", f"/jobs/{job_id}/cancel"))
+    action = f"/jobs/{job_id}/retry"
+    fields = {**fields_of(client.get(f"/jobs/{job_id}").text, action), "start": "scratch"}
+    with ThreadPoolExecutor(2) as clicks:
+        answers = list(clicks.map(lambda _: client.post(action, data=fields), range(2)))
+    assert [answer.status_code for answer in answers] == [303, 303]
+    said = {answer.headers["location"] for answer in answers}
+    assert said == {f"/jobs/{job_id}"}
+    assert all("stoker_message" in answer.headers["set-cookie"] for answer in answers)
+    after(client, submit(client, f"/jobs/{job_id}", f"/jobs/{job_id}/cancel"))
