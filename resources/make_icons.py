@@ -1,4 +1,4 @@
-"""Draws the bitmaps of the program's icon from its SVG: `python resources/make_icons.py`, after the SVG changed."""
+"""Draws every bitmap from its SVG: `python resources/make_icons.py`, after an SVG in app/desktop/pictures changed."""
 
 import os
 import shutil
@@ -11,34 +11,45 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QGuiApplication, QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
-HERE = Path(__file__).resolve().parent
-SOURCE = HERE.parent / "app" / "desktop" / "pictures" / "stoker.svg"
-SIZES = (16, 20, 22, 24, 32, 48, 64, 128, 256, 512)
+from app.desktop.presenter.status import ICON_KEYS
+from app.desktop.tray.icons import APP_SIZES, MASK_SIZES, PICTURES
+
+ICONS = Path(__file__).resolve().parent / "icons"
+APP_PICTURE = PICTURES / "stoker.svg"
+HICOLOR_SIZES = (16, 20, 22, 24, 32, 48, 64, 128, 256, 512)
 
 
 def main() -> int:
-    """Write icons/hicolor, the icon of Windows and the source of the macOS icon set."""
+    """Write the bitmaps of the tray, of the program and of its installers."""
     application = QGuiApplication(sys.argv)
-    hicolor = HERE / "icons" / "hicolor"
-    for size_px in SIZES:
-        target = hicolor / f"{size_px}x{size_px}" / "apps" / "stoker.png"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _draw(size_px).save(str(target))
-    scalable = hicolor / "scalable" / "apps"
+    for key in ICON_KEYS:
+        for size_px in MASK_SIZES:
+            _write(PICTURES / f"{key}.svg", size_px, PICTURES / "masks" / f"{key}-{size_px}.png")
+    for size_px in APP_SIZES:
+        _write(APP_PICTURE, size_px, PICTURES / "app" / f"stoker-{size_px}.png")
+    for size_px in HICOLOR_SIZES:
+        _write(APP_PICTURE, size_px, ICONS / "hicolor" / f"{size_px}x{size_px}" / "apps" / "stoker.png")
+    scalable = ICONS / "hicolor" / "scalable" / "apps"
     scalable.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(SOURCE, scalable / "stoker.svg")
-    _draw(256).save(str(HERE / "icons" / "stoker.ico"))
+    shutil.copyfile(APP_PICTURE, scalable / "stoker.svg")
+    _write(APP_PICTURE, 256, ICONS / "stoker.ico")
     application.quit()
     return 0
 
 
-def _draw(size_px: int) -> QImage:
+def render(svg: Path, size_px: int) -> QImage:
+    """Draw one SVG file."""
     image = QImage(size_px, size_px, QImage.Format.Format_ARGB32)
     image.fill(Qt.GlobalColor.transparent)
     painter = QPainter(image)
-    QSvgRenderer(str(SOURCE)).render(painter, QRectF(0, 0, size_px, size_px))
+    QSvgRenderer(str(svg)).render(painter, QRectF(0, 0, size_px, size_px))
     painter.end()
     return image
+
+
+def _write(svg: Path, size_px: int, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    render(svg, size_px).save(str(target))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+import app.desktop.lean  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from app.desktop.display import missing_display
 from worker_core.machine.paths import Paths, find_paths
 

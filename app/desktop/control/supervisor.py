@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 from app.desktop.control.client import ControlClient
 from app.desktop.presenter.situation import Link
 from worker_core.control.endpoint import BadEndpoint, endpoint_alive, read_endpoint
-from worker_core.control.messages import Welcome
+from worker_core.control.messages import Endpoint, Welcome
 from worker_core.machine.paths import Paths
 from worker_core.machine.spawn import spawn, stoker_command
 
@@ -43,6 +43,8 @@ class Supervisor(QObject):
         self._pause_s = FIRST_PAUSE_S
         self._may_start = True
         self._gave_up = False
+        self._trying: Endpoint | None = None
+        self._refused_token = ""
         self._told: tuple[Link, str] | None = None
         self._timer = QTimer(self, singleShot=True)
         self._timer.setTimerType(Qt.TimerType.CoarseTimer)
@@ -78,7 +80,8 @@ class Supervisor(QObject):
             self._tell(Link.FAILED, f"{error}.")
             self._again()
             return
-        if endpoint is not None and endpoint_alive(endpoint):
+        if endpoint is not None and self._may_answer(endpoint):
+            self._trying = endpoint
             self._client.connect_to(endpoint)
         elif self._gave_up:
             self._again()
@@ -87,6 +90,10 @@ class Supervisor(QObject):
             self._again()
         else:
             self._ensure_starting()
+
+    def _may_answer(self, endpoint: Endpoint) -> bool:
+        """Tell whether a connection is worth a try: one that failed before is, while its process lives."""
+        return endpoint.token != self._refused_token or endpoint_alive(endpoint)
 
     def _ensure_starting(self) -> None:
         """Start the core unless a start is under way, then look again."""
@@ -138,6 +145,7 @@ class Supervisor(QObject):
     @Slot(str)
     def _on_drop(self, reason: str) -> None:
         log.info("The link to the worker ended: %s.", reason)
+        self._refused_token = self._trying.token if self._trying is not None else ""
         if reason == "version":
             self._tell(Link.INCOMPATIBLE, "The running worker has another version than this window. Restart both.")
         elif reason in ("silent", "garbage"):

@@ -1,11 +1,14 @@
 """Watches whether this desktop has a place for tray icons, and tells when one came or stayed away too long."""
 
+import time
+
 from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtWidgets import QSystemTrayIcon
 
 POLL_MS = 1000
 POLL_WHEN_FOUND_MS = 10_000
-PATIENCE_S = 20.0
+PATIENCE_S = 17.0
+"""Leaves time to open the window: 20 s after the start nobody may be without icon and window."""
 
 
 class TrayHost(QObject):
@@ -17,7 +20,9 @@ class TrayHost(QObject):
 
     def __init__(self, parent: QObject, patience_s: float = PATIENCE_S) -> None:
         super().__init__(parent)
-        self._polls_left = self._patience = round(patience_s * 1000 / POLL_MS)
+        self._patience_s = patience_s
+        self._missing_since: float | None = None
+        """None while a host is there, and after its absence was told."""
         self._present = False
         self._timer = QTimer(self, interval=POLL_MS)
         self._timer.setTimerType(Qt.TimerType.VeryCoarseTimer)
@@ -29,6 +34,7 @@ class TrayHost(QObject):
 
     def start(self) -> None:
         """Look now, then keep looking."""
+        self._missing_since = time.monotonic()
         self._timer.start()
         self._poll()
 
@@ -36,17 +42,18 @@ class TrayHost(QObject):
     def _poll(self) -> None:
         available = QSystemTrayIcon.isSystemTrayAvailable()
         if available and not self._present:
-            self._polls_left = self._patience
+            self._missing_since = None
             self._timer.start(POLL_WHEN_FOUND_MS)
             self._present = True
             self.appeared.emit()
         elif not available:
             if self._present:
                 self._present = False
+                self._missing_since = time.monotonic()
                 self._timer.start(POLL_MS)
-            self._count_down()
+            self._tell_when_late()
 
-    def _count_down(self) -> None:
-        self._polls_left -= 1
-        if self._polls_left == 0:
+    def _tell_when_late(self) -> None:
+        if self._missing_since is not None and time.monotonic() - self._missing_since >= self._patience_s:
+            self._missing_since = None
             self.missing.emit()

@@ -1,6 +1,7 @@
 """The worker's state as a picture: one shape per state, in a tone for light and one for dark ground.
 
 The shape carries the meaning; colour only repeats it, so that grey vision loses nothing.
+The bitmaps are drawn from the SVG files beside them (resources/make_icons.py): a tray that rests needs no SVG reader.
 """
 
 import os
@@ -9,14 +10,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
-from PySide6.QtGui import QGuiApplication, QIcon, QPainter, QPixmap
-from PySide6.QtSvg import QSvgRenderer
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QGuiApplication, QIcon, QPainter, QPixmap
 
 from app.desktop.presenter.status import IconKey
 
 Ground = Literal["light", "dark"]
 SIZES: tuple[int, ...] = (16, 20, 22, 24, 32, 48, 64)
+MASK_SIZES: tuple[int, ...] = (*SIZES, 128)
+APP_SIZES: tuple[int, ...] = (16, 32, 48, 64, 128, 256)
 PICTURES = Path(__file__).resolve().parent.parent / "pictures"
 
 _NEUTRAL: dict[Ground, str] = {"light": "#26262a", "dark": "#f4f4f5"}
@@ -31,9 +33,17 @@ def tone(key: IconKey, ground: Ground) -> str:
 
 
 def draw(key: IconKey, ground: Ground, size_px: int) -> QPixmap:
-    """Draw one picture."""
-    text = (PICTURES / f"{key}.svg").read_text(encoding="utf-8").replace("#000", tone(key, ground))
-    return _render(text.encode(), size_px)
+    """Draw one picture: the shape of the nearest larger bitmap in the tone of its ground."""
+    bitmap = next((size for size in MASK_SIZES if size >= size_px), MASK_SIZES[-1])
+    pixmap = QPixmap(str(PICTURES / "masks" / f"{key}-{bitmap}.png"))
+    if bitmap != size_px:
+        smooth = Qt.TransformationMode.SmoothTransformation
+        pixmap = pixmap.scaled(size_px, size_px, Qt.AspectRatioMode.KeepAspectRatio, smooth)
+    painter = QPainter(pixmap)
+    painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceIn)
+    painter.fillRect(pixmap.rect(), QColor(tone(key, ground)))
+    painter.end()
+    return pixmap
 
 
 @lru_cache(maxsize=32)
@@ -51,9 +61,8 @@ def state_icon(key: IconKey, ground: Ground) -> QIcon:
 def app_icon() -> QIcon:
     """Return the icon of the program."""
     icon = QIcon()
-    picture = (PICTURES / "stoker.svg").read_bytes()
-    for size_px in (*SIZES, 128, 256):
-        icon.addPixmap(_render(picture, size_px))
+    for size_px in APP_SIZES:
+        icon.addFile(str(PICTURES / "app" / f"stoker-{size_px}.png"))
     return icon
 
 
@@ -63,12 +72,3 @@ def panel_ground() -> Ground:
     if any(desktop in _DARK_PANELS for desktop in desktops):
         return "dark"
     return "dark" if QGuiApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark else "light"
-
-
-def _render(svg: bytes, size_px: int) -> QPixmap:
-    pixmap = QPixmap(QSize(size_px, size_px))
-    pixmap.fill(Qt.GlobalColor.transparent)
-    painter = QPainter(pixmap)
-    QSvgRenderer(QByteArray(svg)).render(painter, QRectF(0, 0, size_px, size_px))
-    painter.end()
-    return pixmap

@@ -19,6 +19,9 @@ from app.desktop.presenter.wording import figure
 from app.desktop.windows.parts import label
 from app.desktop.windows.theme import Colours, colours
 
+FEW_POINTS = 150
+STRONG_PEN = 2
+
 
 @dataclass(frozen=True)
 class Line:
@@ -126,6 +129,7 @@ class Panel(QFrame):
         """Draw lines; where there is nothing to draw say ``empty`` in words."""
         self._lines = tuple(lines)
         for curve, line in zip(self._curves, self._lines, strict=True):
+            self._weigh(curve, len(line.xs))
             curve.setData(np.asarray(line.xs, dtype=float), np.asarray(line.values, dtype=float), connect="finite")
         first = self._lines[0]
         band_xs = np.asarray(first.xs[: len(first.lows)], dtype=float)
@@ -137,6 +141,12 @@ class Panel(QFrame):
         self._empty.setVisible(bool(empty))
         for name in ("bottom", "left"):
             self._plot.getAxis(name).setStyle(showValues=not empty)
+
+    def _weigh(self, curve: Any, points: int) -> None:
+        """Draw few points with a stronger pen; a wide pen over many points is what makes plotting slow."""
+        width = STRONG_PEN if points <= FEW_POINTS else 1
+        if curve.opts["pen"].width() != width:
+            curve.setPen(pg.mkPen(curve.opts["pen"].color(), width=width))
 
     def show_figures(self, texts: Sequence[str], alert: bool = False) -> None:
         """Show the newest value of each line; several of them in the colours of their lines."""

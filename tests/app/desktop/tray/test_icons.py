@@ -4,11 +4,13 @@ import itertools
 from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QApplication
 
 from app.desktop.presenter.status import ICON_KEYS, IconKey
-from app.desktop.tray.icons import SIZES, Ground, app_icon, draw, panel_ground, state_icon, tone
+from app.desktop.tray.icons import PICTURES, SIZES, Ground, app_icon, draw, panel_ground, state_icon, tone
 
 GROUNDS: dict[Ground, str] = {"light": "#f2f2f2", "dark": "#242424"}
 SIZE_PX = 16
@@ -65,6 +67,20 @@ def test_an_icon_has_every_size(qapp: QApplication) -> None:
 def test_a_desktop_with_a_dark_panel_gets_the_light_tone(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CURRENT_DESKTOP", "ubuntu:GNOME")
     assert panel_ground() == "dark"
+
+
+@pytest.mark.parametrize("key", ICON_KEYS)
+def test_the_bitmaps_are_those_of_the_svg_files(qapp: QApplication, key: IconKey) -> None:
+    drawn = QImage(64, 64, QImage.Format.Format_ARGB32)
+    drawn.fill(0)
+    painter = QPainter(drawn)
+    QSvgRenderer(str(PICTURES / f"{key}.svg")).render(painter, QRectF(0, 0, 64, 64))
+    painter.end()
+    stored = QImage(str(PICTURES / "masks" / f"{key}-64.png"))
+    differing = sum(
+        abs(drawn.pixelColor(x, y).alpha() - stored.pixelColor(x, y).alpha()) > 16 for x in range(64) for y in range(64)
+    )
+    assert differing == 0, "run resources/make_icons.py"
 
 
 def test_the_pictures_of_the_installers_are_those_of_the_program() -> None:
