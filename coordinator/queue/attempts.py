@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from coordinator.accounts.authorization import assert_worker_live, may_take_work
 from coordinator.queue.endings import Endings
-from coordinator.queue.ledger import Ledger
+from coordinator.queue.ledger import Ledger, refusals
 from coordinator.queue.rows import Held, find_held
 from coordinator.storage.artifacts import ready_contents
 from coordinator.storage.database import AnyRow, Database
@@ -67,8 +67,9 @@ class Attempts:
                 raise problem("not-found", f"this worker has no attempt {attempt_id}")
             if held.attempt.state != "offered" or held.attempt.epoch != body.epoch:
                 return
-            pause_s = min(max(body.retry_after_s, _DECLINE_FIRST_S), _DECLINE_LONGEST_S)
-            until = self._ledger.clock.now() + pause_s
+            # Each refusal doubles the pause: a worker that never can must not be asked for ever.
+            growing_s = _DECLINE_FIRST_S * 2.0 ** min(refusals(conn, held.job.id, caller.worker_id), 10)
+            until = self._ledger.clock.now() + min(max(body.retry_after_s, growing_s), _DECLINE_LONGEST_S)
             self._ledger.withdraw(conn, attempt_id, decline_until=until, decline_reason=body.reason[:500])
 
         await self._write(caller, write)

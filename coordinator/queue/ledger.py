@@ -257,3 +257,10 @@ def has_open_offer(conn: Connection, worker_id: str, now: float) -> bool:
         attempt_table.c.worker_id == worker_id, attempt_table.c.state == "offered", attempt_table.c.offer_until >= now
     )
     return bool(conn.execute(select(open_offer)).scalar())
+
+
+def refusals(conn: Connection, job_id: str, worker_id: str) -> int:
+    """Return how often a worker refused a job."""
+    a = attempt_table.c
+    query = select(func.count()).where(a.job_id == job_id, a.worker_id == worker_id, a.decline_until.is_not(None))
+    return conn.execute(query).scalar() or 0

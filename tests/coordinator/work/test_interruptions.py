@@ -89,6 +89,20 @@ def test_a_declined_job_goes_to_another_worker_and_counts_no_attempt(hand, worke
     assert [attempt["ordinal"] for attempt in hand.job(job_id)["attempts"]] == [1]
 
 
+def test_a_worker_that_keeps_refusing_a_job_is_asked_less_and_less(start_coordinator, hand_of):
+    coordinator = start_coordinator()
+    hand = hand_of(coordinator.person("ada@example.org"))
+    worker = coordinator.worker(hand.person)
+    hand.submit()
+    for pause_s in (5, 10, 20):
+        offer = hand.offer(worker)
+        body = {"epoch": offer["epoch"], "reason": "no such simulator"}
+        assert worker.call("POST", f"/v1/attempts/{offer['attempt_id']}/decline", body).status_code == 204
+        coordinator.forward(pause_s - 2)
+        assert hand.offer(worker, 0.2) is None
+        coordinator.forward(3)
+
+
 def test_revoking_frees_the_job_before_the_click_is_answered(hand, worker, other_worker, ada):
     job_id = hand.submit()
     grant = hand.take(worker)
