@@ -1,6 +1,5 @@
 """`stoker app`: the desktop. Checks what it needs before Qt is loaded, because Qt's own words help nobody."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 
@@ -8,12 +7,13 @@ import app.desktop.lean  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from app.desktop.display import missing_display
 from worker_core.machine.paths import Paths, find_paths
 
+BACKGROUND = "--background"
 DONE, FAILED, NO_DISPLAY, ANOTHER_RUNS = 0, 1, 3, 4
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the desktop and return its exit code."""
-    options = _parse(argv)
+    background = _wants_background(argv)
     if reason := missing_display():
         return _refuse(reason, NO_DISPLAY)
     paths = find_paths()
@@ -26,13 +26,18 @@ def main(argv: Sequence[str]) -> int:
         import PySide6.QtWidgets  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
         return _refuse(f"The desktop's libraries are missing ({error}). Run: pip install 'stoker[desktop]'", FAILED)
-    return _run(paths, background=options.background)
+    return _run(paths, background=background)
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def _wants_background(argv: Sequence[str]) -> bool:
+    """Read the command line; anything but the two usual forms is explained by argparse, which a tray need not carry."""
+    if list(argv) in ([], [BACKGROUND]):
+        return bool(argv)
+    import argparse
+
     parser = argparse.ArgumentParser(prog="stoker app", description="Show Stoker in the tray and its windows.")
-    parser.add_argument("--background", action="store_true", help="open no window when there is a tray")
-    return parser.parse_args(list(argv))
+    parser.add_argument(BACKGROUND, action="store_true", help="open no window when there is a tray")
+    return bool(parser.parse_args(list(argv)).background)
 
 
 def _run(paths: Paths, *, background: bool) -> int:

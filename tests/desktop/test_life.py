@@ -40,6 +40,13 @@ def test_without_a_display_it_says_so_and_leaves_with_3(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
+def test_a_wrong_option_is_explained_and_leaves_with_2() -> None:
+    command = [sys.executable, "-m", "app.entry", "app", "--backgrund"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert ended.returncode == 2
+    assert "--background" in ended.stderr
+
+
 def test_a_home_that_cannot_be_used_is_named(tmp_path: Path, display: Display) -> None:
     (tmp_path / "data").write_text("a file where the folder should be")
     ended = run_app(tmp_path, DISPLAY=display.name)
