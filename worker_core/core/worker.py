@@ -121,6 +121,8 @@ class Worker:
             self._slot_free.clear()
         for action in actions:
             self._do(action)
+        if self.known.life.takes_work and not before.takes_work and self.known.contact is not None:
+            self.known.contact.poll_anew()
         self.changed()
 
     def _do(self, action: Action) -> None:

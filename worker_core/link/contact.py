@@ -117,6 +117,7 @@ class Contact:
         self._open = False
         self._report = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._anew = asyncio.Event()
         self.last_poll: float | None = None
         """When a poll was answered last: heartbeats that pass do not prove that polls do."""
         self._beats = 0
@@ -141,6 +142,10 @@ class Contact:
     def report(self) -> None:
         """Send a heartbeat now: something changed."""
         self._report.set()
+
+    def poll_anew(self) -> None:
+        """The slot is free: open another poll that says so. The coordinator answers the older one, none is aborted."""
+        self._anew.set()
 
     def wake(self) -> None:
         """The computer slept, or the network changed: drop dead sockets, beat at once, poll again."""
@@ -175,7 +180,7 @@ class Contact:
             try:
                 if not self._open:
                     await self._open_session()
-                pause_s = await self._poll_once()
+                pause_s = await self._poll_newest()
                 backoff.reset()
             except (LinkFault, ProblemError) as fault:
                 self.note(fault)
@@ -203,6 +208,26 @@ class Contact:
         self._apply(started.control)
         self._host.connected(started.verdicts)
         self._report.set()
+
+    async def _poll_newest(self) -> float:
+        """Keep the newest poll open until it is answered; older ones are answered by the coordinator meanwhile."""
+        self._anew.clear()
+        newest = self._open_poll()
+        while not newest.done():
+            asked = asyncio.create_task(self._anew.wait())
+            try:
+                await asyncio.wait({newest, asked}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                asked.cancel()
+            if not newest.done():
+                self._anew.clear()
+                newest = self._open_poll()
+        return newest.result()
+
+    def _open_poll(self) -> "asyncio.Task[float]":
+        poll = asyncio.create_task(self._poll_once())
+        poll.add_done_callback(_settle)
+        return poll
 
     async def _poll_once(self) -> float:
         """Hold one poll open and act on its answer; returns the pause before the next."""
@@ -292,3 +317,9 @@ class Contact:
             return
         finally:
             event.clear()
+
+
+def _settle(poll: "asyncio.Task[float]") -> None:
+    """Take the end of a poll that nobody waits for any more: a newer one is open, or the contact has ended."""
+    if not poll.cancelled() and (fault := poll.exception()) is not None:
+        log.debug("a poll ended with %s", fault)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import psutil
 
 from worker_core.machine.keystore import Absent, open_store
@@ -212,10 +213,8 @@ async def test_leaving_in_mid_job_gives_it_back_with_its_checkpoint_and_says_goo
     assert bench.coordinator.count("DELETE", "/v1/sessions/.*") == 1
 
 
-async def test_the_poll_is_never_broken_off_to_tell_a_change(bench: Any) -> None:
-    import msgspec
-
-    bench.coordinator.params = msgspec.structs.replace(bench.coordinator.params, poll_wait_s=3.0)
+async def test_no_poll_is_ever_broken_off_to_tell_a_change(bench: Any) -> None:
+    bench.coordinator.params = msgspec.structs.replace(bench.coordinator.params, poll_wait_s=20.0)
     worker = await bench.start_paired()
     await bench.until(lambda: len(bench.coordinator.polls) == 1)
     for mode in ("drain", "run", "drain"):
@@ -223,7 +222,15 @@ async def test_the_poll_is_never_broken_off_to_tell_a_change(bench: Any) -> None
         await worker.set_mode(mode, False)
         await bench.until(lambda beats=beats: len(bench.coordinator.heartbeats) > beats)
         assert bench.coordinator.heartbeats[-1].local_mode == mode
-    assert len(bench.coordinator.polls) == 1
+    await bench.until(lambda: bench.coordinator.polls_answered == len(bench.coordinator.polls) - 1)
+    assert bench.coordinator.connections <= 5
+
+
+async def test_the_next_job_is_taken_as_soon_as_the_slot_is_free_however_long_polls_are(bench: Any) -> None:
+    bench.coordinator.params = msgspec.structs.replace(bench.coordinator.params, poll_wait_s=60.0)
+    await bench.start_paired()
+    first, second = bench.offer(steps=5), bench.offer(steps=5)
+    await bench.until(lambda: {first, second} <= set(bench.coordinator.completions), timeout_s=30)
 
 
 async def test_an_expired_authorization_takes_nothing_and_renewal_resumes(bench: Any) -> None:

@@ -153,6 +153,7 @@ class ScriptedCoordinator:
         self.verdicts: dict[str, str] = {}
         self.heartbeats: list[Heartbeat] = []
         self.polls: list[PollRequest] = []
+        self.polls_answered = 0
         self.sessions: list[SessionRequest] = []
         self.revocation: str | None = None
         self.wake = asyncio.Event()
@@ -355,7 +356,9 @@ class ScriptedCoordinator:
                 self.remaining_s = 86400.0
                 return message(ExtendAnswer(authorization=self.authorization, extended=True))
             case "POST", ["poll"]:
-                return await self._poll(seen.read(PollRequest))
+                answer = await self._poll(seen.read(PollRequest))
+                self.polls_answered += 1
+                return answer
             case "POST", ["heartbeat"]:
                 return self._beat(seen.read(Heartbeat))
             case _:
@@ -384,6 +387,8 @@ class ScriptedCoordinator:
 
     async def _poll(self, poll: PollRequest) -> Answer:
         self.polls.append(poll)
+        place = len(self.polls)
+        self.wake.set()  # a newer poll answers the older one
         deadline = asyncio.get_running_loop().time() + poll.wait
         while asyncio.get_running_loop().time() < deadline:
             if self.revocation is not None:
@@ -394,6 +399,8 @@ class ScriptedCoordinator:
                 return message(PollAnswer(offer=self.signed_offer(attempt_id, accepted), control=control))
             if control is not None:
                 return message(PollAnswer(control=control))
+            if place < len(self.polls):
+                break
             self.wake.clear()
             try:
                 async with asyncio.timeout(deadline - asyncio.get_running_loop().time()):
