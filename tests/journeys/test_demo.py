@@ -45,7 +45,7 @@ def test_a_short_demo_brings_a_policy_home_and_ends_everything(tmp_path: Path) -
     assert (demo.returncode, end["state"]) == (0, "succeeded")
     assert Path(end["artifact"]).parent == tmp_path / "stoker-demo"
     assert {"return_before", "return_after", "steps_per_second", "job_id"} < set(end)
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert list((tmp_path / "tmp").glob("stoker-demo-*")) == []
     assert _left_of(tmp_path) == []
 
 
@@ -61,7 +61,7 @@ def test_an_interrupted_demo_ends_coordinator_worker_and_job(tmp_path: Path, num
     assert demo.returncode == 130
     assert json.loads(out.splitlines()[-1])["state"] == "interrupted"
     eventually(lambda: not any(process.is_running() for process in below), "all of it is gone", longest_s=10)
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert list((tmp_path / "tmp").glob("stoker-demo-*")) == []
 
 
 def _three_or_more(demo: subprocess.Popen[str]) -> list[psutil.Process] | None:
@@ -76,7 +76,7 @@ def test_a_demo_whose_job_fails_says_why_and_leaves_nothing(tmp_path: Path) -> N
     assert demo.returncode == 1
     assert json.loads(out.splitlines()[-1])["state"] == "failed"
     assert "NoSuchWorld-v9" in err
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert list((tmp_path / "tmp").glob("stoker-demo-*")) == []
     assert _left_of(tmp_path) == []
 
 
