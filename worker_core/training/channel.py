@@ -15,6 +15,8 @@ from worker_core.wire.frames import Frame, FrameBody, FrameSplitter, Order, pack
 WINDOW = 256
 _READ_BYTES = 1 << 16
 _LOOK_S = 1.0
+_LEAVING_SHARE = 0.2
+"""Share of a grace that is kept for leaving; work that is not done before it ends where it stands."""
 
 
 class Channel:
@@ -31,6 +33,7 @@ class Channel:
         self._gone = False
         self._checkpoint_wanted = False
         self._leave_by: float | None = None
+        self._leave_grace_s = 0.0
         threading.Thread(target=self._read_orders, name="orders", daemon=True).start()
 
     @property
@@ -42,6 +45,11 @@ class Channel:
     def leave_by(self) -> float | None:
         """When the job must have left (``time.monotonic``), or None while it may stay."""
         return self._leave_by
+
+    @property
+    def work_until(self) -> float | None:
+        """When work must end even without a checkpoint, or None while the job may stay."""
+        return None if self._leave_by is None else self._leave_by - _LEAVING_SHARE * self._leave_grace_s
 
     def send(self, body: FrameBody) -> int:
         """Send one frame and return its id; waits while the window is full."""
@@ -73,7 +81,8 @@ class Channel:
     def leave_in(self, grace_s: float) -> None:
         """Note that the job must have left in ``grace_s`` seconds; an earlier date stays."""
         by = time.monotonic() + grace_s
-        self._leave_by = by if self._leave_by is None else min(self._leave_by, by)
+        if self._leave_by is None or by < self._leave_by:
+            self._leave_grace_s, self._leave_by = grace_s, by
 
     def _may_send(self) -> bool:
         # A job that must leave does not wait for a core that cannot journal.

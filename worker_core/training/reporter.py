@@ -14,8 +14,6 @@ from worker_core.wire.events import MAX_LINE_BYTES, CheckpointSaved, Log, Metric
 from worker_core.wire.frames import ArtifactReady
 
 STATUS_EVERY_S = 1.0
-LEAVE_MARGIN = 0.2
-"""Share of the grace that is kept for leaving; work beyond it ends where it stands."""
 
 
 def _unknown() -> float | None:
@@ -40,8 +38,8 @@ class Reporter:
     def tick(self, step: int, done: float, time_left: Callable[[], float | None] = _unknown) -> None:
         """Report that work went on: ``done`` is the share of the phase. Raises LeaveNow when time is up."""
         now = time.monotonic()
-        leave_by = self.channel.leave_by
-        if leave_by is not None and now > leave_by - LEAVE_MARGIN * self.channel.grace_s:
+        work_until = self.channel.work_until
+        if work_until is not None and now > work_until:
             raise LeaveNow
         if now >= self._next_status:
             self._say(step, done, time_left())

@@ -82,6 +82,14 @@ def test_a_stopped_job_saves_a_checkpoint_and_leaves(shop: JobShop) -> None:
     assert job.artifacts("checkpoint")[-1].step == job.done().usage.steps > 0
 
 
+def test_a_short_grace_is_used_for_a_checkpoint_too(shop: JobShop) -> None:
+    job = shop.start(shop.workspace(quick_spec(training=LONG, checkpoint={"grace_seconds": 300, "every_minutes": 100})))
+    job.wait_for(lambda body: isinstance(body, Metric) and body.step > 0)
+    job.order(Order(do="stop", grace_s=15))
+    assert (job.wait(), job.done().outcome) == (0, "stopped")
+    assert (job.artifacts("checkpoint")[-1].step or 0) > 0
+
+
 def test_a_terminated_job_saves_a_checkpoint_and_leaves(shop: JobShop) -> None:
     job = shop.start(shop.workspace(quick_spec(training=LONG, checkpoint=SELDOM)))
     job.wait_for(lambda body: isinstance(body, Metric) and body.step > 0)
