@@ -1,12 +1,15 @@
 """docs/protocol.md lists every message with exactly its fields, and every problem code with its meaning."""
 
 import importlib
+import pkgutil
 import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
+import coordinator.api
+from coordinator.console import routes as console
 from worker_core.wire.problems import CODES
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -54,3 +57,22 @@ def test_the_reference_lists_every_problem_code_as_it_is_answered() -> None:
     text = REFERENCE.read_text(encoding="utf-8")
     for code, (status, _, action, retryable) in CODES.items():
         assert f"| `{code}` | {status} | {action or '–'} | {'yes' if retryable else 'no'} |" in text
+
+
+def served_calls() -> set[str]:
+    """Every call a coordinator answers, besides the console's pages and the host's own admin door."""
+    modules = [f"coordinator.api.{module.name}" for module in pkgutil.iter_modules(coordinator.api.__path__)]
+    routes = [route for name in modules for route in getattr(importlib.import_module(name), "routes", [])]
+    routes += [route for route in console.routes if getattr(route, "path", "").startswith("/v1/")]
+    return {
+        f"{method} {route.path}"
+        for route in routes
+        for method in route.methods - ({"HEAD"} if "GET" in route.methods else set())
+        if not route.path.startswith("/v1/admin/")
+    }
+
+
+def test_the_reference_lists_every_call_and_no_other() -> None:
+    text = REFERENCE.read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `((?:GET|POST|PATCH|DELETE|HEAD|PUT) /\S+)`", text, re.MULTILINE))
+    assert listed == served_calls()

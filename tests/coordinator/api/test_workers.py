@@ -112,10 +112,10 @@ def test_the_workers_of_others_do_not_exist(coordinator, worker):
     assert {answer.status_code for answer in answers} == {404}
 
 
-def test_renewing_and_revoking_need_the_scope_approve(coordinator, worker):
+def test_giving_a_right_needs_the_scope_approve_and_taking_it_away_does_not(coordinator, worker):
     script = coordinator.person("ada@example.org", ("workers",))
     assert act(script, worker, "drain").status_code == 200
-    for word in ("renew", "revoke"):
-        assert refusal(act(script, worker, word)).code == "forbidden"
+    assert refusal(act(script, worker, "renew")).code == "forbidden"
+    assert act(script, worker, "revoke").status_code == 200
     jobs_only = coordinator.person("ada@example.org", ("jobs",))
     assert refusal(jobs_only.send("GET", "/v1/workers")).code == "forbidden"
