@@ -10,8 +10,6 @@ import stat
 import sys
 from typing import Literal
 
-import psutil
-
 from worker_core.control.messages import PROTOCOL_VERSION, Endpoint
 from worker_core.machine.atomic_files import write_file
 from worker_core.machine.paths import Paths
@@ -27,6 +25,8 @@ class BadEndpoint(Exception):
 
 def make_endpoint(transport: Literal["unix", "tcp"], address: str, version: str) -> Endpoint:
     """Return the endpoint of this process with a fresh token."""
+    import psutil  # here, because the tray reads this file far more often than it asks for a process
+
     return Endpoint(
         v=PROTOCOL_VERSION,
         transport=transport,
@@ -70,6 +70,8 @@ def read_endpoint(paths: Paths) -> Endpoint | None:
 
 def endpoint_alive(endpoint: Endpoint) -> bool:
     """Tell whether the process that wrote the endpoint still runs."""
+    import psutil
+
     try:
         process = psutil.Process(endpoint.pid)
         if process.status() == psutil.STATUS_ZOMBIE:

@@ -100,6 +100,8 @@ class ControlServer:
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
         self._paths.control_socket.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # never made (Windows), or something else lies in it
+            self._paths.control_socket.parent.rmdir()
 
     @property
     def watched(self) -> bool:

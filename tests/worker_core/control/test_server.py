@@ -174,4 +174,4 @@ async def test_a_stopped_server_leaves_neither_socket_nor_endpoint(
     await server.stop()
     assert await line.closed()
     assert read_endpoint(paths) is None
-    assert not paths.control_socket.exists()
+    assert not paths.control_socket.parent.exists()

@@ -10,7 +10,8 @@ from worker_core.core.pairings import PairingRefused
 
 def pair_args(bench: Any, **changes: Any) -> PairArgs:
     fields: dict[str, Any] = {"coordinator": bench.coordinator.url, "email": "ada@example.org"}
-    return PairArgs(**{**fields, "credential_store": "file", **changes})
+    fields |= {"credential_store": "file", **changes}
+    return PairArgs(**fields)
 
 
 async def test_a_pairing_called_off_is_told_to_the_coordinator_and_leaves_no_key(bench: Any) -> None:

@@ -21,7 +21,11 @@ def move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Move:
     script = tmp_path / "sources.json"
     script.write_text("{}")
     monkeypatch.setenv(SETTING, str(script))
-    return lambda **readings: script.write_text(json.dumps(readings)) and None
+
+    def write(**readings: float) -> None:
+        script.write_text(json.dumps(readings))
+
+    return write
 
 
 def test_sleep_lag_and_a_date_that_was_set_are_told_apart() -> None:
