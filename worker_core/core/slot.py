@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from worker_core.core.life import Event, HeldFound, JobGone, OfferGone, OfferGranted
+from worker_core.core.life import Event, HeldFound, JobExited, JobGone, OfferGone, OfferGranted
 from worker_core.core.reports import is_what_was_signed, job_shown, lease_report, new_attempt
 from worker_core.jobs.attempt import AttemptRun
 from worker_core.jobs.recovery import recover_attempt
@@ -291,9 +291,14 @@ class Slot:
             runtime=runtime,
             fetch=self._fetcher(row.attempt_id),
             clock=self._clock,
-            on_change=self._host.changed,
+            on_change=self._job_moved,
             on_metric=lambda metric: self._host.metric(row.attempt_id, metric),
         )
+
+    def _job_moved(self) -> None:
+        if self._run is not None and self._run.progress.phase in ("finishing", "uploading"):
+            self._host.feed(JobExited())
+        self._host.changed()
 
     async def _give_back(self) -> None:
         row = self._row
