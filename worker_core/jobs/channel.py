@@ -14,8 +14,8 @@ class FrameChannel:
     def __init__(self, frames: int, orders: int, attempt_id: str) -> None:
         self._reader = PipeReader(frames, f"frames of {attempt_id}")
         self._writer = PipeWriter(orders, f"orders of {attempt_id}")
-        self._waiting: asyncio.Future[None] | None = None
-        self._newest = 0
+        self._waiting: dict[asyncio.Future[None], int] = {}
+        """The newest frame in each commit that is still to come."""
 
     async def frames(self) -> AsyncIterator[Frame]:
         """Yield the job's frames; raises :class:`worker_core.wire.codec.BadMessage` for bytes that are none."""
@@ -26,14 +26,12 @@ class FrameChannel:
 
     def ack_after(self, frame_id: int, committed: asyncio.Future[None]) -> None:
         """Acknowledge a frame when ``committed`` is done; of frames in one commit the last stands for all."""
-        self._newest = frame_id
-        if committed is not self._waiting:
-            self._waiting = committed
+        if committed not in self._waiting:
             committed.add_done_callback(self._ack_committed)
+        self._waiting[committed] = frame_id
 
     def ack(self, frame_id: int) -> None:
         """Acknowledge a frame, and all before it, now."""
-        self._newest = frame_id
         self._writer.send(pack(Order(ack=frame_id)))
 
     def order(self, do: Literal["checkpoint", "stop"], grace_s: float) -> None:
@@ -46,7 +44,6 @@ class FrameChannel:
         self._writer.close()
 
     def _ack_committed(self, committed: asyncio.Future[None]) -> None:
-        if self._waiting is committed:
-            self._waiting = None
+        newest = self._waiting.pop(committed)
         if not committed.cancelled():
-            self._writer.send(pack(Order(ack=self._newest)))
+            self.ack(newest)
