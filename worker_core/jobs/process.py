@@ -1,6 +1,6 @@
 """A job's processes: how the first one is known again, and how the whole tree is ended.
 
-A process belongs to a job when it descends from the job's first process, shares its session or group, or carries
+A process belongs to a job when it descends from the job's first process, shares its session, or carries
 the job's mark in its environment; so a child in a session of its own, whose parent has died, is still found.
 """
 
@@ -70,11 +70,16 @@ def find_tree(identity: ProcessIdentity | None, attempt_id: str) -> list[psutil.
     candidates = [process for process in psutil.process_iter() if process.pid not in spared]
     children = _children(candidates)
     members = _descendants(root, children) if root else set[int]()
-    session = identity.pid if identity else None
+    session = identity.pid if identity and not _is_taken(identity) else None
     for process in candidates:
         if process.pid not in members and (_in_session(process.pid, session) or _carries_mark(process, attempt_id)):
             members |= _descendants(process.pid, children)
     return [process for process in candidates if process.pid in members and _is_alive(process)]
+
+
+def _is_taken(identity: ProcessIdentity) -> bool:
+    """Tell whether another process has this number by now, so that a session of this number is its, not the job's."""
+    return _started(identity.pid) is not None and not is_running(identity)
 
 
 def _children(processes: Iterable[psutil.Process]) -> dict[int, list[int]]:

@@ -35,10 +35,12 @@ class Start:
 def read_start(connection: Connection, boot_id: str, now: float) -> Start:
     """Read what is there. After another boot without a clean end, running attempts may have lost their last events."""
     facts: dict[str, str] = dict(connection.execute("SELECT name, text FROM fact").fetchall())
-    lost_power = facts.get(_BOOT, boot_id) != boot_id and _CLEAN not in facts
+    other_boot = facts.get(_BOOT, boot_id) != boot_id
     tables.put_fact(connection, _BOOT, boot_id)
     tables.put_fact(connection, _CLEAN, None)
-    if lost_power:
+    if other_boot:
+        tables.forget_processes(connection)
+    if other_boot and _CLEAN not in facts:
         _mark_gaps(connection, now)
     held = [_read_held(connection, row.attempt_id) for row in tables.held_attempts(connection)]
     return Start(

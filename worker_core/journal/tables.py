@@ -67,6 +67,11 @@ def set_column(connection: Connection, attempt_id: str, column: str, value: obje
     connection.execute(f"UPDATE attempt SET {column} = ? WHERE attempt_id = ?", (plain, attempt_id))
 
 
+def forget_processes(connection: Connection) -> None:
+    """Remove the numbers of processes that ended with the computer: by now they may be those of others."""
+    connection.execute("UPDATE attempt SET pid = NULL, pid_started = NULL")
+
+
 def forget_attempt(connection: Connection, attempt_id: str) -> None:
     """Remove all that was kept for delivery; the row stays for the history and against a repeated offer."""
     for table in ("event", "upload", "ending"):

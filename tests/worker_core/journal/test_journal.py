@@ -46,6 +46,17 @@ async def test_an_attempt_is_there_after_a_restart_with_all_that_happened(
     await journal.close()
 
 
+async def test_the_processes_of_an_earlier_boot_are_forgotten(file: Path, attempt: Callable[..., NewAttempt]) -> None:
+    journal = Journal.open(file, boot_id="one")
+    await journal.add_attempt(attempt())
+    await journal.set_process("att_1", 42, 1.25)
+    await journal.close()
+    journal = Journal.open(file, boot_id="two")
+    (row,) = await journal.attempts()
+    assert (row.pid, row.pid_started) == (None, None)
+    await journal.close()
+
+
 async def test_a_forgotten_attempt_is_gone_but_known(journal: Journal, attempt: Callable[..., NewAttempt]) -> None:
     await journal.add_attempt(attempt())
     await journal.forget_attempt("att_1")
