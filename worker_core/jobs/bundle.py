@@ -17,7 +17,7 @@ MAX_ENTRIES = 20_000
 MAX_DEPTH = 32
 MAX_TOTAL_BYTES = 4 << 30
 _MAX_READ = 1 << 20
-_FORBIDDEN = re.compile(r'[\x00-\x1f<>:"|?*\\]|[ .]$')
+_FORBIDDEN = re.compile(r'[\x00-\x1f<>:"|?*\\\ud800-\udfff]|[ .]$')
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
@@ -56,7 +56,8 @@ def unpack_bundle(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYT
     try:
         with gzip.open(archive) as unzipped:
             _unpack(_BoundedReader(unzipped, max_bytes), target)
-    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
+        # tarfile raises a plain ValueError for a damaged header of a sparse file.
         raise BadBundle(f"it is not a whole tar.gz archive ({error})") from error
     _make_read_only(target)
 

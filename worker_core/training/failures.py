@@ -43,10 +43,15 @@ def describe(error: BaseException, workspace: Path) -> JobError:
     """Return what the core is told about ``error``."""
     failure = classify(error, workspace)
     if isinstance(error, (JobFailure, BadSpec)):
-        return JobError(failure=failure, message=str(error)[:MAX_MESSAGE])
-    text = "".join(traceback.format_exception(error))
-    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return JobError(failure=failure, message=_writable(str(error))[:MAX_MESSAGE])
+    text = _writable("".join(traceback.format_exception(error)))
+    message = _writable(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
     return JobError(failure=failure, message=message[:MAX_MESSAGE], traceback=text[-MAX_TRACEBACK:])
+
+
+def _writable(text: str) -> str:
+    """Return text that UTF-8 can hold: the name of a file may have bytes that are none."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def classify(error: BaseException, workspace: Path) -> FailureClass:

@@ -90,8 +90,12 @@ def _spell_non_finite(value: object) -> object:
         return number_to_wire(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
         return number_to_wire(_as_float(value))
+    if isinstance(value, str):
+        value.encode()  # half a surrogate pair, which the lenient decoder lets pass, could never be written again
+        return value
     if isinstance(value, dict):
-        return {key: _spell_non_finite(item) for key, item in cast(dict[str, object], value).items()}
+        items = cast(dict[str, object], value).items()
+        return {_spell_non_finite(key): _spell_non_finite(item) for key, item in items}
     if isinstance(value, list):
         return [_spell_non_finite(item) for item in cast(list[object], value)]
     return value

@@ -50,7 +50,20 @@ def test_plain_files_and_folders_come_out_read_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../out", "/etc/passwd", "a/../../out", "C:evil", "a\\b", "con", "aux.txt", "dot.", "a\nb", "x" * 300]
+    "name",
+    [
+        "../out",
+        "/etc/passwd",
+        "a/../../out",
+        "C:evil",
+        "a\\b",
+        "con",
+        "aux.txt",
+        "dot.",
+        "a\nb",
+        "x" * 300,
+        "caf\udce9.py",
+    ],
 )
 def test_names_that_are_not_plain_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadBundle):
@@ -94,6 +107,16 @@ NO_ARCHIVES = {
 def test_what_is_no_whole_archive_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(BadBundle, match="not a whole"):
         unpack(tmp_path, data)
+
+
+@pytest.mark.parametrize(
+    "header", [{"GNU.sparse.map": "a,b"}, {"GNU.sparse.size": "a"}, {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}]
+)
+def test_a_damaged_sparse_file_is_refused(tmp_path: Path, header: dict[str, str]) -> None:
+    sparse = entry("a")
+    sparse.pax_headers = header
+    with pytest.raises(BadBundle):
+        unpack(tmp_path, packed((sparse, b"x")))
 
 
 KINDS = st.sampled_from([tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, b"Z"])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from worker_core.training.failures import MAX_MESSAGE, MAX_TRACEBACK, JobFailure, classify, describe
+from worker_core.wire.frames import Done, Frame, pack
 from worker_core.wire.problems import FieldError
 from worker_core.wire.spec import BadSpec
 
@@ -50,3 +51,9 @@ def test_what_is_told_is_bounded() -> None:
 
 def test_our_own_refusals_carry_no_traceback() -> None:
     assert describe(JobFailure("data-missing", "the checkpoint is torn"), WORKSPACE).traceback == ""
+
+
+def test_an_error_about_a_name_that_is_no_utf8_can_be_told() -> None:
+    told = describe(FileNotFoundError(errno.ENOENT, "no such file", "caf\udce9.txt"), WORKSPACE)
+    sent = pack(Frame(id=1, body=Done(outcome="failed", error=told)))
+    assert b"caf" in sent
