@@ -41,7 +41,8 @@ def test_a_revoked_worker_ends_its_job_and_forgets_its_key(stack: Stack) -> None
     status = worker.wait(lambda status: status.state == "revoked" and status.job is None, "the worker knows")
     assert EMAIL in status.detail
     eventually(lambda: not worker.core.paths.credential_file.exists(), "the credential is gone")
-    eventually(lambda: not list(worker.core.paths.workspaces.glob("*")), "the workspace is gone")
+    files = worker.core.paths.workspaces.rglob
+    eventually(lambda: not [path for path in files("*") if path.is_file()], "the workspace is gone")
 
     job = stack.client.job(job_id)
     assert job.state == "queued"
