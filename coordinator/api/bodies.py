@@ -14,6 +14,9 @@ from worker_core.wire.problems import problem
 
 T = TypeVar("T")
 
+FROM_STRANGERS_BYTES = 64 << 10
+"""How much somebody may send who has not yet proved to be anybody we know."""
+
 _GZIP = 31
 """zlib's window bits for a gzip wrapper."""
 

@@ -5,7 +5,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from coordinator.api.auth import client_ip, require_person, require_proof
-from coordinator.api.bodies import answer, no_content, read_message
+from coordinator.api.bodies import FROM_STRANGERS_BYTES, answer, no_content, read_message
 from coordinator.api.context import services_of
 from worker_core.wire.pairing import PairingApproval, PairingLookup, PairingPoll, PairingRequest
 
@@ -13,14 +13,14 @@ from worker_core.wire.pairing import PairingApproval, PairingLookup, PairingPoll
 async def start(request: Request) -> Response:
     """P1."""
     proof = require_proof(request)
-    message = await read_message(request, PairingRequest)
+    message = await read_message(request, PairingRequest, max_bytes=FROM_STRANGERS_BYTES)
     return answer(await services_of(request).pairings.start(proof.thumbprint, message, client_ip(request)), 201)
 
 
 async def poll(request: Request) -> Response:
     """P2."""
     proof = require_proof(request)
-    message = await read_message(request, PairingPoll)
+    message = await read_message(request, PairingPoll, max_bytes=FROM_STRANGERS_BYTES)
     return answer(await services_of(request).pairings.poll(proof.thumbprint, message.device_code))
 
 

@@ -6,7 +6,7 @@ from starlette.routing import Route
 
 from coordinator.accounts.people import LOGIN_SCOPES
 from coordinator.api.auth import check_origin, clear_login_cookie, client_ip, require_person
-from coordinator.api.bodies import answer, no_content, read_message
+from coordinator.api.bodies import FROM_STRANGERS_BYTES, answer, no_content, read_message
 from coordinator.api.context import services_of
 from worker_core.wire.client import LoginRequest, TokenView
 from worker_core.wire.codec import Message
@@ -22,7 +22,7 @@ class StepUp(Message):
 async def log_in(request: Request) -> Response:
     """Give a script its API token. Browsers log in by the console's form instead."""
     check_origin(request)
-    message = await read_message(request, LoginRequest)
+    message = await read_message(request, LoginRequest, max_bytes=FROM_STRANGERS_BYTES)
     people = services_of(request).people
     account = await people.authenticate(message.email, message.password, client_ip(request))
     token = await people.add_token(account.email, message.token_name, LOGIN_SCOPES)

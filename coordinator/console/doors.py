@@ -4,19 +4,20 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from coordinator.api.auth import check_csrf, client_ip, current_person
+from coordinator.api.bodies import read_bytes
 from coordinator.api.context import services_of
 from coordinator.console.pages import Notice, Visit, go, local_path, problem_page, show
 from coordinator.console.words import sentence
 from worker_core.wire.problems import ProblemError, problem
 
 MAX_FORM_FIELDS = 64
-MAX_FIELD_BYTES = 1 << 20
+MAX_FORM_BYTES = 4 << 20
 REMEMBERED_REQUESTS = 1024
 STEP_UP_FIELD = "step_up_password"
 CSRF_FIELD = "csrf_token"
@@ -56,14 +57,16 @@ class Form:
 FormHandler = Callable[[Visit, Form], Awaitable[Response]]
 
 
-async def read_form(request: Request) -> Form:
-    """Read a form of text fields; a file or too much of anything is refused."""
+async def read_form(request: Request, max_bytes: int = MAX_FORM_BYTES) -> Form:
+    """Read a form of text fields, under the limits of every body: its size and the time it may take."""
+    body = await read_bytes(request, max_bytes)
+    try:
+        posted = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS)
+    except ValueError as error:
+        raise problem("too-large", f"A form has at most {MAX_FORM_FIELDS} fields.") from error
     fields: dict[str, tuple[str, ...]] = {}
-    async with request.form(max_files=0, max_fields=MAX_FORM_FIELDS, max_part_size=MAX_FIELD_BYTES) as posted:
-        for name, value in posted.multi_items():
-            if not isinstance(value, str) or len(value) > MAX_FIELD_BYTES:
-                raise problem("too-large", f"The field {name} is longer than 1 MiB.")
-            fields[name] = (*fields.get(name, ()), value)
+    for name, value in posted:
+        fields[name] = (*fields.get(name, ()), value)
     return Form(fields)
 
 

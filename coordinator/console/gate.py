@@ -4,6 +4,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from coordinator.api.auth import check_origin, clear_login_cookie, client_ip, current_person, set_login_cookie
+from coordinator.api.bodies import FROM_STRANGERS_BYTES
 from coordinator.api.context import services_of
 from coordinator.console.doors import Form, form, read_form
 from coordinator.console.pages import THEME_COOKIE, THEMES, Visit, go, local_path, problem_page, render
@@ -31,7 +32,7 @@ async def log_in(request: Request) -> Response:
     """Take e-mail and password; a wrong one of either gets the same answer after the same time."""
     services = services_of(request)
     try:
-        posted = await read_form(request)
+        posted = await read_form(request, FROM_STRANGERS_BYTES)
         check_origin(request)
     except ProblemError as error:
         return problem_page(request, error.problem, None)

@@ -1,5 +1,6 @@
 """Every form works without JavaScript, acts once, and is refused when another site sends it."""
 
+import http.client
 import re
 import time
 import uuid
@@ -52,6 +53,19 @@ def test_nobody_sees_a_page_without_signing_in_and_is_sent_back_afterwards(coord
         assert stranger.get("/jobs?state=failed").headers["location"] == "/login?next=/jobs%3Fstate%3Dfailed"
         answer = stranger.post("/login", data={"email": "ada@example.org", "password": PASSWORD, "next": "/jobs"})
         assert answer.headers["location"] == "/jobs"
+
+
+def test_a_form_that_does_not_come_or_is_endless_is_given_up(start_coordinator: Any, sign_in: Any) -> None:
+    live = start_coordinator(body_deadline_s=0.3)
+    slow = http.client.HTTPConnection("127.0.0.1", int(live.url.rsplit(":", 1)[1]), timeout=20)
+    slow.putrequest("POST", "/login")
+    slow.putheader("Content-Length", "100")
+    slow.endheaders(b"email=")
+    assert slow.getresponse().status == 400
+    slow.close()
+    with sign_in(live.url) as person:
+        assert person.post("/theme", content=b"a=" + b"x" * (5 << 20)).status_code == 413
+        assert person.post("/theme", content=b"a=b&" * 65).status_code == 413
 
 
 def test_a_wrong_password_and_an_unknown_person_get_the_same_answer_after_the_same_time(coordinator: Any) -> None:
