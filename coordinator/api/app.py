@@ -48,7 +48,7 @@ def create_app(services: Services, routes: Sequence[BaseRoute], error_page: Erro
     app = Starlette(
         routes=routes,
         exception_handlers={ProblemError: on_problem, HTTPException: on_http},
-        middleware=[Middleware(Envelope, services=services)],
+        middleware=[Middleware(Envelope, services=services, error_page=error_page)],
     )
     app.router.redirect_slashes = False
     app.state.services = services
@@ -56,11 +56,12 @@ def create_app(services: Services, routes: Sequence[BaseRoute], error_page: Erro
 
 
 class Envelope:
-    """Puts our headers on every response, and turns a failure of ours into a problem document."""
+    """Puts our headers on every response, and turns a failure of ours into a problem document or its page."""
 
-    def __init__(self, app: ASGIApp, services: Services) -> None:
+    def __init__(self, app: ASGIApp, services: Services, error_page: ErrorPage | None) -> None:
         self._app = app
         self._services = services
+        self._error_page = error_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -84,8 +85,16 @@ class Envelope:
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if not started:
-                response = problem_response(problem("internal", "the coordinator's log says more").problem)
-                await response(scope, receive, send_with_headers)
+                await self._failure(Request(scope))(scope, receive, send_with_headers)
+
+    def _failure(self, request: Request) -> Response:
+        failure = problem("internal", "something went wrong here; the coordinator's log says more").problem
+        try:
+            return _refusal(request, failure, self._error_page)
+        except Exception:
+            # Pages themselves may be what fails.
+            log.exception("the page that says so failed as well")
+            return problem_response(failure)
 
     def _add_headers(self, headers: MutableHeaders, state: dict[str, object], path: str) -> None:
         headers[GENERATION_HEADER] = str(self._services.generation)

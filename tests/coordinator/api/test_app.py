@@ -79,6 +79,22 @@ def test_a_long_body_is_refused_by_its_length(coordinator):
     assert response.status_code == 413
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/v1/pairings", "application/json"),
+        ("/v1/pairings/poll", "application/json"),
+        ("/v1/console/login", "application/json"),
+        ("/login", "application/x-www-form-urlencoded"),
+    ],
+)
+def test_a_stranger_may_send_only_a_little(coordinator, path, kind):
+    station = coordinator.workstation()
+    body = b'{"email":"' + b"x" * (64 << 10) + b'"}'
+    response = station.send("POST", path, content=body, headers={"Content-Type": kind})
+    assert response.status_code == 413
+
+
 def test_a_body_that_does_not_come_is_given_up(start_coordinator):
     live = start_coordinator(body_deadline_s=0.3)
     station = live.workstation()
@@ -105,6 +121,25 @@ def test_a_failure_of_ours_is_a_problem_document_without_a_traceback(start_coord
     told = decode(response.content, Problem)
     assert (response.status_code, told.code) == (500, "internal")
     assert "secret detail" not in response.text
+
+
+def test_a_failure_of_ours_is_a_page_for_a_browser(start_coordinator, monkeypatch):
+    live = start_coordinator()
+
+    async def fail(*_: object) -> None:
+        raise RuntimeError("secret detail")
+
+    live.services.logins.person = fail
+    page = {"Accept": "text/html,*/*", "Cookie": f"stoker-{live.url.rsplit(':', 1)[1]}=x"}
+    with httpx.Client(base_url=live.url, trust_env=False, verify=False, headers=page) as browser:
+        shown = browser.get("/workers")
+        assert shown.status_code == 500
+        assert shown.headers["content-type"].startswith("text/html")
+        assert "The coordinator failed" in shown.text
+        assert "secret detail" not in shown.text
+        assert "script-src 'self'" in shown.headers["content-security-policy"]
+        monkeypatch.setattr("coordinator.console.pages.ENVIRONMENT", None)
+        assert decode(browser.get("/workers").content, Problem).code == "internal", "the page itself may fail"
 
 
 def test_small_requests_are_not_held_back_for_40_milliseconds(coordinator):
