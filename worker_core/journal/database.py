@@ -31,13 +31,15 @@ class Database:
         """Run a durable transaction and wait for it; for the start, before anything else is going on."""
         return self._thread.submit(self._transact, act, True).result()
 
-    def run(self, act: Callable[[Connection], T], *, durable: bool) -> asyncio.Future[T]:
-        """Run ``act`` in a transaction; the future resolves after the commit.
+    def run(
+        self, act: Callable[[Connection], T], *, durable: bool, committed: Callable[[], None] | None = None
+    ) -> asyncio.Future[T]:
+        """Run ``act`` in a transaction, and ``committed`` right after its commit; the future resolves after both.
 
         A ``durable`` commit survives a power cut together with all that were made before it; others survive the end
         of this process in whatever way.
         """
-        return asyncio.get_running_loop().run_in_executor(self._thread, self._transact, act, durable)
+        return asyncio.get_running_loop().run_in_executor(self._thread, self._transact, act, durable, committed)
 
     async def scrub(self) -> None:
         """Write the file anew, so that nothing that was deleted can be read from it."""
@@ -59,7 +61,9 @@ class Database:
             self._connection.close()
             raise self._explain(error) from error
 
-    def _transact(self, act: Callable[[Connection], T], durable: bool) -> T:
+    def _transact(
+        self, act: Callable[[Connection], T], durable: bool, committed: Callable[[], None] | None = None
+    ) -> T:
         try:
             self._set_durability(durable)
             self._connection.execute("BEGIN IMMEDIATE")
@@ -72,6 +76,8 @@ class Database:
                 raise
         except Error as error:
             raise self._explain(error) from error
+        if committed:
+            committed()
         return result
 
     def _scrub(self) -> None:

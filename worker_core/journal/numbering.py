@@ -48,6 +48,8 @@ class Numbering:
         self._limit = limit_bytes
         self._places: dict[str, _Place] = {}
         self._pending: Batch | None = None
+        self.unwritten_bytes = 0
+        """What was taken for a commit that failed; it waits in memory too."""
 
     @property
     def pending_bytes(self) -> int:
@@ -100,15 +102,6 @@ class Numbering:
         batch, self._pending = self._pending, None
         return batch
 
-    def put_back(self, batch: Batch) -> None:
-        """Let a batch wait again, because its commit failed."""
-        later = self._pending
-        self._pending = batch
-        if later:
-            batch.rows += later.rows
-            batch.size += later.size
-            batch.committed.add_done_callback(lambda _: later.settle())
-
     def taken(self, attempt_id: str, events: int, size: int) -> None:
         """Count ``events`` as taken by the coordinator."""
         if place := self._places.get(attempt_id):
@@ -143,7 +136,7 @@ class Numbering:
 
     def _left_out(self, event: Event) -> str:
         used = sum(place.size for place in self._places.values())
-        crowded = self.pending_bytes >= MAX_PENDING_BYTES
+        crowded = self.pending_bytes + self.unwritten_bytes >= MAX_PENDING_BYTES
         if isinstance(event, Log) and (crowded or used >= self._limit * LOGS_UNTIL_SHARE):
             return "log lines"
         if isinstance(event, Metric | Status) and (crowded or used >= self._limit):

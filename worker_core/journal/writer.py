@@ -27,6 +27,8 @@ class Writer:
         self._database = database
         self._numbering = numbering
         self._histories = held
+        self._unwritten: list[Batch] = []
+        """Batches on their way into the file, in order; one whose commit failed goes with the next."""
         self._flush_timer: asyncio.TimerHandle | None = None
         self._save_timer: asyncio.TimerHandle | None = None
         self._flushing = False
@@ -94,27 +96,32 @@ class Writer:
             self.next_commit()
 
     def _submit(self, act: Callable[[Connection], T], durable: bool) -> asyncio.Future[T]:
-        batch = None if self._aligning else self._numbering.take()
+        if not self._aligning and (batch := self._numbering.take()):
+            self._unwritten.append(batch)
+        written: list[Batch] = []
 
         def with_waiting_events(connection: Connection) -> T:
-            if batch:
+            # All that wait, also those of a commit that failed just before: the file never has a later event alone.
+            written.extend(self._unwritten)
+            for batch in written:
                 outbox.insert_events(connection, batch.rows)
             return act(connection)
 
-        future = self._database.run(with_waiting_events, durable=durable)
-        future.add_done_callback(lambda done: self._settle(batch, done))
+        def committed() -> None:
+            del self._unwritten[: len(written)]
+
+        future = self._database.run(with_waiting_events, durable=durable, committed=committed)
+        future.add_done_callback(lambda done: self._settle(written, done))
         return future
 
-    def _settle(self, batch: Batch | None, done: asyncio.Future[T]) -> None:
+    def _settle(self, written: list[Batch], done: asyncio.Future[T]) -> None:
         error = done.exception()
         self.fault = str(error) if error else ""
-        if batch is None:
-            return
+        self._numbering.unwritten_bytes = sum(batch.size for batch in self._unwritten)
         if error is None:
-            batch.settle()
-            return
-        self._numbering.put_back(batch)
-        if not self._closed and self._flush_timer is None:
+            for batch in written:
+                batch.settle()
+        elif self._unwritten and not self._closed and self._flush_timer is None:
             self._flush_timer = asyncio.get_running_loop().call_later(RETRY_S, self._flush)
 
     def _save_in_background(self) -> None:
@@ -123,11 +130,12 @@ class Writer:
 
     def _submit_histories(self) -> asyncio.Future[None]:
         changed = {name: history.take_changed() for name, history in self._histories.items() if history.dirty}
-        up_to = {attempt_id: self._numbering.next_seq(attempt_id) for attempt_id in changed}
+        up_to = {attempt_id: self._numbering.next_seq(attempt_id) for attempt_id in self._histories}
 
         def act(connection: Connection) -> None:
-            for attempt_id, packed in changed.items():
-                save_history(connection, attempt_id, packed, up_to[attempt_id])
+            # An attempt without metrics too: what it logged and has been delivered would stay for as long as it runs.
+            for attempt_id, next_seq in up_to.items():
+                save_history(connection, attempt_id, changed.get(attempt_id, []), next_seq)
                 outbox.remove_delivered(connection, attempt_id)
 
         future = self._submit(act, False)

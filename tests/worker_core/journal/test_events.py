@@ -1,13 +1,16 @@
 """Events: numbered without a gap, committed in groups, delivered exactly once, in order."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from worker_core.journal import writer
 from worker_core.journal.journal import Journal
-from worker_core.journal.records import NewAttempt
+from worker_core.journal.records import JournalError, NewAttempt
 from worker_core.wire.events import Dropped, Event, Gap, Log, Metric
 
 
@@ -61,6 +64,38 @@ async def test_events_of_one_moment_share_a_commit(journal: Journal, attempt: Ca
     assert not one.committed.done()
     async with asyncio.timeout(5):
         await one.committed
+
+
+async def test_an_event_is_never_in_the_file_before_an_earlier_one(
+    file: Path, journal: Journal, attempt: Callable[..., NewAttempt]
+) -> None:
+    await journal.add_attempt(attempt())
+    first = journal.append("att_1", line("first"))
+    # The attempt is known, so this transaction fails, and the event that went with it.
+    failing = asyncio.ensure_future(journal.add_attempt(attempt()))
+    await asyncio.sleep(0)
+    second = journal.append("att_1", line("second"))
+    await journal.set_phase("att_1", "running")
+    with closing(sqlite3.connect(file)) as other:
+        assert other.execute("SELECT seq FROM event ORDER BY seq").fetchall() == [(0,), (1,)]
+    assert first.committed.done()
+    assert second.committed.done()
+    with pytest.raises(JournalError):
+        await failing
+
+
+async def test_what_was_delivered_of_a_job_without_metrics_is_removed(
+    file: Path, journal: Journal, attempt: Callable[..., NewAttempt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "SAVE_HISTORIES_S", 0.0)
+    await journal.add_attempt(attempt())
+    for _ in range(2):
+        journal.append("att_1", line("x" * 1000))
+        await journal.events_taken("att_1", journal.next_seq("att_1"))
+        await asyncio.sleep(0.01)
+    await journal.attempts()
+    with closing(sqlite3.connect(file)) as other:
+        assert other.execute("SELECT count(*) FROM event").fetchone() == (0,)
 
 
 async def test_a_repeated_or_late_answer_takes_nothing_back(
