@@ -4,6 +4,8 @@ The n-th wait in a row is drawn from U(1, min(cap, 2ⁿ)) seconds: jitter added 
 none, and a fleet would return in one herd. ``Retry-After`` is a floor, plus up to a quarter of it.
 """
 
+import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -11,6 +13,9 @@ from typing import TypeVar
 from worker_core.link.faults import TransportFault
 from worker_core.wire.problems import ProblemError
 
+log = logging.getLogger(__name__)
+
+_UNFORESEEN_CAP_S = 60.0
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -60,6 +65,17 @@ async def until_answered(call: Callable[[], Awaitable[T]], backoff: Backoff, sle
         else:
             backoff.reset()
             return answer
+
+
+async def keep_going(loop: Callable[[], Awaitable[None]], what: str, sleep: Sleep = asyncio.sleep) -> None:
+    """Run ``loop``, which is meant never to end: an error that nobody foresaw is logged, and it begins again."""
+    backoff = Backoff(_UNFORESEEN_CAP_S)
+    while True:
+        try:
+            await loop()
+        except Exception:
+            log.exception("%s failed; it begins again", what)
+        await sleep(backoff.next_wait())
 
 
 def _asked_wait(fault: Exception | None) -> float | None:

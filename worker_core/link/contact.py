@@ -7,11 +7,12 @@ jitter; only a revocation signed with the pinned key ends the contact.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from worker_core.link.backoff import Backoff, Sleep, spread
+from worker_core.journal.records import JournalError
+from worker_core.link.backoff import Backoff, keep_going, spread
 from worker_core.link.client import CoordinatorClient
 from worker_core.link.exchange import WorkerRevoked
 from worker_core.link.faults import LinkFault
@@ -36,6 +37,7 @@ from worker_core.wire.work import Heartbeat, HeldLease, LeaseReport, LeaseState,
 log = logging.getLogger(__name__)
 
 _SAME_AGAIN_S = 1.0
+_AT_ONCE_S = 1.0
 _REOPEN = ("session-replaced", "session-ended", "not-found")
 
 
@@ -105,33 +107,32 @@ class Contact:
         pinned: PinnedCoordinator,
         host: ContactHost,
         clock: Clock,
-        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.client = client
         self.connection = connection
         self._pinned = pinned
         self._host = host
         self._clock = clock
-        self._sleep = sleep
         self._observed = Observed()
         self._open = False
         self._report = asyncio.Event()
         self._hurry = asyncio.Event()
         self._anew = asyncio.Event()
         self.last_poll: float | None = None
-        """When a poll was answered last: heartbeats that pass do not prove that polls do."""
+        """When a poll was answered last, before that when the first session was opened: heartbeats that pass do not
+        prove that polls do."""
         self._beats = 0
         self._newest_answer = 0
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin to connect, poll and beat."""
-        loops: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = (
-            self._poll_for_ever,
-            self._beat_for_ever,
-            self.connection.keep_token_fresh,
-        )
-        self._tasks = [asyncio.create_task(loop(), name=loop.__name__) for loop in loops]
+        loops: dict[str, Callable[[], Awaitable[None]]] = {
+            "polling": self._poll_for_ever,
+            "the heartbeat": self._beat_for_ever,
+            "the refreshing of tokens": self.connection.keep_token_fresh,
+        }
+        self._tasks = [asyncio.create_task(keep_going(loop, what), name=what) for what, loop in loops.items()]
 
     async def stop(self) -> None:
         """End all loops; requests under way end by themselves when the sockets are closed."""
@@ -186,6 +187,9 @@ class Contact:
                 self.note(fault)
                 backoff.cap_s = self.connection.params.retry_cap_s
                 pause_s = backoff.next_wait(fault)
+            except JournalError as error:
+                log.warning("no connection can be opened: %s", error)
+                pause_s = backoff.next_wait()
             if pause_s:
                 await self._wait(self._hurry, pause_s)
 
@@ -205,6 +209,7 @@ class Contact:
         )
         started = await self.connection.open(request)
         self._open, self._beats, self._newest_answer = True, 0, 0
+        self.last_poll = self.last_poll or self._clock.now()
         self._apply(started.control)
         self._host.connected(started.verdicts)
         self._report.set()
@@ -241,17 +246,21 @@ class Contact:
             leases=tuple(HeldLease(attempt_id=lease.attempt_id, epoch=lease.epoch) for lease in posture.leases),
             wait=self.connection.params.poll_wait_s,
         )
+        asked = self._clock.awake()
         answer, asked_pause_s = await self.client.poll(request)
         self.last_poll = self._clock.now()
         self._host.answered()
-        if answer.control is not None:
-            self._apply(answer.control)
+        news = answer.control is not None and self._apply(answer.control)
         for lease in answer.leases:
             self._host.lease_seen(lease)
-        news = answer.offer is None or self._see_offer(answer.offer)
+        if answer.offer is not None:
+            news = self._see_offer(answer.offer) or news
         if asked_pause_s is not None:
             return spread(asked_pause_s)
-        return 0.0 if news else _SAME_AGAIN_S
+        # The same answer again and again, or none at once, must not become a storm of polls.
+        at_once_s = min(_AT_ONCE_S, request.wait / 2)
+        same_again = answer.offer is not None or self._clock.awake() - asked < at_once_s
+        return _SAME_AGAIN_S if same_again and not news else 0.0
 
     def _see_offer(self, jws: str) -> bool:
         try:
@@ -261,29 +270,29 @@ class Contact:
             return False
         return self._host.offer_seen(offer, jws)
 
-    def _apply(self, control: Control) -> None:
-        self._observed = Observed(gen=control.gen, rev=control.rev)
+    def _apply(self, control: Control) -> bool:
+        """Obey the control document; True when it is another than the one seen last."""
+        before, self._observed = self._observed, Observed(gen=control.gen, rev=control.rev)
         self._host.authorization_seen(control.authorization)
         self._host.control_seen(control)
+        return self._observed != before
 
     async def _beat_for_ever(self) -> None:
         """Beat every few seconds while attempts are held, else when there is something to tell."""
+        backoff = Backoff(self.connection.params.retry_cap_s)
         while True:
-            held = bool(self._host.posture().leases)
-            await self._wait(self._report, self.connection.params.heartbeat_s if held else None)
+            held, params = bool(self._host.posture().leases), self.connection.params
+            await self._wait(self._report, params.heartbeat_s if held else None)
             if not self._open:
                 continue
             try:
                 await self._beat()
+                backoff.reset()
             except (LinkFault, ProblemError) as fault:
                 self.note(fault)
-                await self._sleep(1.0)
-                if not held:
-                    self._retry_report()
-
-    def _retry_report(self) -> None:
-        """Nobody but the next poll tells an idle worker's news, and that may be 25 s away."""
-        asyncio.get_running_loop().call_later(5.0, self._report.set)
+                backoff.cap_s = 2 * params.heartbeat_s if held else params.retry_cap_s
+                await self._wait(self._report, backoff.next_wait(fault))
+                self._report.set()
 
     async def _beat(self) -> None:
         self._beats += 1

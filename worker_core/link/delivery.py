@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from worker_core.journal.journal import Journal
-from worker_core.journal.records import AttemptRow, EventSlice, UploadRow
+from worker_core.journal.records import AttemptRow, EventSlice, JournalError, UploadRow
 from worker_core.link.backoff import Backoff, may_help
 from worker_core.link.breaker import Breaker
 from worker_core.link.client import CoordinatorClient
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 _LOST = ("lease-superseded", "already-completed", "no-lease", "job-canceled", "not-found")
 _FOR_THE_CALLER = ("events-missing", "artifacts-missing", "digest-mismatch")
 _MAX_CLOSING_ROUNDS = 8
+_JOURNAL_CAP_S = 30.0
 
 
 class AttemptLost(Exception):
@@ -111,7 +112,7 @@ class Delivery:
         """Start delivering what the journal holds of an attempt, and will hold."""
         parcel = _Parcel(row.attempt_id, row.epoch, ended=row.end is not None)
         self._parcels[row.attempt_id] = parcel
-        parcel.task = asyncio.create_task(self._deliver(parcel), name=f"delivery of {row.attempt_id}")
+        parcel.task = asyncio.create_task(self._see_through(parcel), name=f"delivery of {row.attempt_id}")
 
     def conclude(self, attempt_id: str) -> None:
         """The attempt's end is in the journal: deliver the rest and close it."""
@@ -154,6 +155,24 @@ class Delivery:
         done, _ = await asyncio.wait({parcel.task}, timeout=timeout_s)
         return bool(done)
 
+    async def _see_through(self, parcel: _Parcel) -> None:
+        """Deliver, from the start again where the journal or something unforeseen stood in the way: it lies there."""
+        backoff = Backoff(_JOURNAL_CAP_S)
+        try:
+            while True:
+                try:
+                    await self._deliver(parcel)
+                except JournalError as error:
+                    log.warning("delivery of %s waits: %s", parcel.attempt_id, error)
+                except Exception:
+                    log.exception("delivery of %s failed; it begins again", parcel.attempt_id)
+                else:
+                    return
+                await parcel.wait(backoff.next_wait())
+        finally:
+            if self._parcels.get(parcel.attempt_id) is parcel:
+                del self._parcels[parcel.attempt_id]
+
     async def _deliver(self, parcel: _Parcel) -> None:
         try:
             await self._deliver_contents(parcel)
@@ -162,12 +181,8 @@ class Delivery:
             await self._watch.refused(parcel.attempt_id, str(lost))
         except WorkerRevoked:
             log.info("delivery of %s ends: the worker is revoked", parcel.attempt_id)
-            return
         else:
             await self._watch.delivered(parcel.attempt_id)
-        finally:
-            if self._parcels.get(parcel.attempt_id) is parcel:
-                del self._parcels[parcel.attempt_id]
 
     async def _deliver_contents(self, parcel: _Parcel) -> None:
         """Deliver events and files side by side; both end when the attempt has ended and nothing is left."""
@@ -218,7 +233,8 @@ class Delivery:
         problem = error.problem
         if error.code == "event-gap" and problem.next_seq is not None:
             await self._journal.events_taken(parcel.attempt_id, problem.next_seq)
-            return True
+            # A coordinator that went back asks for events that are gone here: the same batch waits its turn.
+            return part.probe or problem.next_seq > part.first_seq
         if problem.status not in (400, 413, 422) or not part.events:
             return False
         if error.code == "bad-event" and problem.index is not None:

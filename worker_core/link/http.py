@@ -68,6 +68,7 @@ class Plane:
         self._limits = limits
         self._trust = trust
         self._pool: _Pool | None = None
+        self._closed = False
         self._faults = 0
         self._tasks: set[asyncio.Task[object]] = set()
 
@@ -83,6 +84,8 @@ class Plane:
 
         Raises :class:`TransportFault`. Cancelling the caller does not cancel the exchange.
         """
+        if self._closed:
+            raise TransportFault("broken", f"this worker speaks to {self._address.host} no more")
         pool = self._pool or self._fresh_pool()
         task = asyncio.create_task(self._exchange(pool, method, path, headers, content, sink))
         pool.exchanges.add(task)
@@ -101,7 +104,8 @@ class Plane:
             self._keep(asyncio.create_task(pool.shut()))
 
     async def close(self) -> None:
-        """Close the sockets and wait for the exchanges that end by it."""
+        """Close the sockets for good and wait for the exchanges that end by it."""
+        self._closed = True
         self.drop_connections()
         if self._tasks:
             await asyncio.wait(tuple(self._tasks), timeout=_CLOSE_S)

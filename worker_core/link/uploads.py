@@ -1,11 +1,13 @@
 """One file to the coordinator: announced by its hash, sent in chunks that go on where they stopped."""
 
 import asyncio
+import errno
 from pathlib import Path
 
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import UploadRow
 from worker_core.link.client import CoordinatorClient
+from worker_core.link.faults import TransportFault
 from worker_core.wire.problems import ProblemError
 from worker_core.wire.work import ArtifactRequest, UploadFinish, UploadTicket
 
@@ -47,8 +49,12 @@ async def _send_chunks(client: CoordinatorClient, ticket: UploadTicket, size: in
     offset, stumbles = ticket.offset, 0
     while offset < size:
         chunk = await asyncio.to_thread(_read_chunk, file, offset, ticket.chunk)
+        if not chunk:
+            raise OSError(errno.EIO, f"only {offset} of its {size} bytes are left")
         try:
-            offset = await client.send_chunk(ticket.id, offset, chunk)
+            before, offset = offset, await client.send_chunk(ticket.id, offset, chunk)
+            if offset <= before:
+                raise TransportFault("not-ours", f"an upload that took a chunk stands at {offset} still")
         except ProblemError as error:
             stumbles += 1
             if error.code not in _GOES_ON or stumbles > _MAX_STUMBLES:

@@ -1,5 +1,6 @@
 """Delivery from the journal to a coordinator that loses answers, refuses, and forgets."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from scripted_coordinator import Answer, ScriptedCoordinator, html, refusal
 
 from worker_core.journal.journal import Journal
-from worker_core.journal.records import AttemptEnd, NewAttempt, UploadRow
+from worker_core.journal.records import AttemptEnd, JournalFull, NewAttempt, UploadRow
 from worker_core.link.client import CoordinatorClient
 from worker_core.link.delivery import Delivery
 from worker_core.wire.events import Log, Metric
@@ -312,3 +313,49 @@ async def test_long_batches_travel_packed(scene: Scene) -> None:
     sent = [seen for seen in scene.coordinator.seen if seen.path.endswith("/events")]
     assert sent[0].headers["content-encoding"] == "gzip"
     assert len(sent[0].body) < 1000
+
+
+async def test_a_coordinator_that_asks_for_events_of_long_ago_is_not_asked_again_and_again(scene: Scene) -> None:
+    await scene.add_events(5)
+    await scene.begin()
+    await scene.coordinator.until(lambda: len(scene.steps) == 5)
+    scene.coordinator.script("POST", ".*/events", *[refusal("event-gap", next_seq=0)] * 10_000)
+    sent = scene.coordinator.count("POST", ".*/events")
+    await scene.add_events(1)
+    await asyncio.sleep(2)
+    assert 1 <= scene.coordinator.count("POST", ".*/events") - sent <= 3
+
+
+async def test_a_file_that_was_cut_short_here_is_named_missing(scene: Scene) -> None:
+    digest = await scene.add_file(b"weights" * 1000)
+    (scene.blobs / digest).write_bytes(b"weights")
+    await scene.begin()
+    await scene.finish(timeout_s=5)
+    assert [missing.sha256 for missing in scene.completion.missing] == [digest]
+    assert "bytes are left" in scene.completion.missing[0].reason
+
+
+async def test_an_upload_that_does_not_move_is_not_sent_in_a_storm(scene: Scene) -> None:
+    stuck = Answer(status=204, headers={"Upload-Offset": "0"})
+    scene.coordinator.script("PATCH", ".*", *[stuck] * 10_000)
+    await scene.add_file(b"weights" * 1000)
+    await scene.begin()
+    await asyncio.sleep(2)
+    assert 1 <= scene.coordinator.count("PATCH", ".*") <= 3
+
+
+async def test_a_full_disk_holds_a_delivery_up_and_ends_it_not(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, full = scene.journal.events_taken, [True, True]
+
+    async def events_taken(attempt_id: str, next_seq: int) -> None:
+        if full:
+            full.pop()
+            raise JournalFull("The disk is full.")
+        await honest(attempt_id, next_seq)
+
+    monkeypatch.setattr(scene.journal, "events_taken", events_taken)
+    await scene.add_events(5)
+    await scene.begin()
+    await scene.finish()
+    assert scene.steps == [0, 1, 2, 3, 4]
+    assert scene.completion.outcome == "succeeded"
