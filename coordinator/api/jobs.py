@@ -76,7 +76,7 @@ async def metrics(request: Request) -> Response:
 async def metric_names(request: Request) -> Response:
     """Return every metric of a job at a glance."""
     person = await require_person(request)
-    return answer({"items": await _jobs(request).metric_names(person.account_id, _job(request)), "next": None})
+    return answer({"items": await _jobs(request).metric_heads(person.account_id, _job(request)), "next": None})
 
 
 async def logs(request: Request) -> Response:

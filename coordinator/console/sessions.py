@@ -44,7 +44,7 @@ async def _job(visit: Visit) -> JobView:
 
 
 async def _heads(visit: Visit) -> list[MetricHead]:
-    return list(await visit.services.queue.jobs.metric_names(_account(visit), _job_id(visit)))
+    return list(await visit.services.queue.jobs.metric_heads(_account(visit), _job_id(visit)))
 
 
 def _show_tab(visit: Visit, tab: str, template: str, job: JobView, **context: object) -> Response:
@@ -98,7 +98,7 @@ async def _series(visit: Visit) -> Response:
         else CHART_BUCKETS
     )
     series = await visit.services.queue.jobs.series(_account(visit), _job_id(visit), key, buckets=buckets)
-    head = next((head for head in await _heads(visit) if head.name == key), None)
+    head = next(iter(await visit.services.queue.jobs.metric_heads(_account(visit), _job_id(visit), key)), None)
     body = msgspec.json.encode(series_for_browser(series, head))
     return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
 

@@ -58,9 +58,9 @@ class Records:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def metric_names(self, account_id: str, job_id: str) -> list[MetricHead]:
-        """Return every metric of a job at a glance."""
-        return await self._read(account_id, job_id, lambda conn, job: metrics.heads(conn, job.id))
+    async def metric_heads(self, account_id: str, job_id: str, name: str | None = None) -> list[MetricHead]:
+        """Return every metric of a job at a glance, or just the one of this name."""
+        return await self._read(account_id, job_id, lambda conn, job: metrics.heads(conn, job.id, name))
 
     async def series(
         self,
@@ -69,16 +69,10 @@ class Records:
         name: str,
         *,
         buckets: int = 800,
-        from_step: int | None = None,
-        to_step: int | None = None,
     ) -> Series:
-        """Return a metric for a chart, ``to_step`` included."""
+        """Return a metric for a chart."""
         size = max(1, min(buckets, MAX_BUCKETS))
-        start = max(0, from_step or 0)
-        end = metrics.END_OF_STEPS if to_step is None else to_step + 1
-        return await self._read(
-            account_id, job_id, lambda conn, job: metrics.series(conn, job.id, name, size, start, end)
-        )
+        return await self._read(account_id, job_id, lambda conn, job: metrics.series(conn, job.id, name, size))
 
     async def points(
         self, account_id: str, job_id: str, *, name: str | None = None, after: str | None = None, limit: int = 1000
@@ -155,7 +149,7 @@ def _points(conn: Connection, job: Job, name: str | None, after: Place, limit: i
 
 def _visible_points(stored: Stored, span: Visible | None, name: str | None) -> list[MetricPoint]:
     event = stored.event()
-    if not isinstance(event, Metric) or span is None or not span.start <= event.step < span.end:
+    if not isinstance(event, Metric) or span is None or event.step >= span.end:
         return []
     return [
         MetricPoint(name=key, step=event.step, value=value, attempt=stored.attempt, time=event.ts)

@@ -4,6 +4,7 @@ What a session shows leaves out superseded points: those of an older attempt fro
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
@@ -23,6 +24,8 @@ MAX_METRICS_PER_JOB = 2000
 _LARGEST = 1.7976931348623157e308
 END_OF_STEPS = 2**63 - 1
 AnySelect = Select[*tuple[Any, ...]]
+_Grouping = tuple[ColumnElement[bool], ColumnElement[int]]
+"""Which rows, and by what they are put together."""
 
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,10 +75,9 @@ class MetricHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Visible(msgspec.Struct, frozen=True):
-    """The steps of one attempt that a session shows: from ``start``, below ``end``."""
+    """The steps of one attempt that a session shows: those below ``end``."""
 
     attempt: int
-    start: int
     end: int
 
 
@@ -124,14 +126,15 @@ def add_points(conn: Connection, job_id: str, ordinal: int, events: Iterable[Met
     return list(ids)
 
 
-def visible_steps(conn: Connection, job_id: str, start: int = 0, end: int = END_OF_STEPS) -> list[Visible]:
-    """Return per attempt, oldest first, which steps a session shows between ``start`` and ``end``."""
+def visible_steps(conn: Connection, job_id: str) -> list[Visible]:
+    """Return per attempt, oldest first, which steps a session shows."""
     a = attempt_table.c
     query = select(a.ordinal, a.start_step, a.first_step).where(a.job_id == job_id, a.first_step.is_not(None))
     shown: list[Visible] = []
+    end = END_OF_STEPS
     for ordinal, resumed_at, first in conn.execute(query.order_by(a.ordinal.desc())).all():
-        if start < end:
-            shown.append(Visible(ordinal, start, end))
+        if end > 0:
+            shown.append(Visible(ordinal, end))
         end = min(end, first if resumed_at is None else resumed_at + 1)
     return shown[::-1]
 
@@ -143,17 +146,24 @@ def metric_names(conn: Connection, job_id: str) -> dict[str, int]:
     return {row.name: row.id for row in rows}
 
 
-def heads(conn: Connection, job_id: str) -> list[MetricHead]:
-    """Return every metric of a job at a glance."""
-    shown = visible_steps(conn, job_id)
-    found = (_head(conn, name, key, shown) for name, key in metric_names(conn, job_id).items())
-    return [head for head in found if head is not None]
+def heads(conn: Connection, job_id: str, name: str | None = None) -> list[MetricHead]:
+    """Return every metric of a job at a glance, or just the one of this name; as few queries however many there are."""
+    m = metric_table.c
+    wanted = select(m.id).where(m.job_id == job_id, *(() if name is None else (m.name == name,)))
+    sums: defaultdict[int, list[_Sum]] = defaultdict(list)
+    newest: dict[int, tuple[float | None, float]] = {}
+    for span in visible_steps(conn, job_id):
+        for part in _sums_by_metric(conn, wanted, span):
+            sums[part.group].append(part)
+        newest |= _newest_values(conn, wanted, span)
+    named = ((key, one) for one, key in metric_names(conn, job_id).items() if key in sums)
+    return [_head(one, _joined(sums[key]), *newest[key]) for key, one in named]
 
 
-def series(conn: Connection, job_id: str, name: str, buckets: int, start: int = 0, end: int = END_OF_STEPS) -> Series:
-    """Return a metric's visible points between two steps, summed up to about ``buckets`` where there are more."""
+def series(conn: Connection, job_id: str, name: str, buckets: int) -> Series:
+    """Return a metric's visible points, summed up to about ``buckets`` where there are more."""
     key = metric_names(conn, job_id).get(name)
-    shown = visible_steps(conn, job_id, start, end)
+    shown = visible_steps(conn, job_id)
     if key is None:
         return Series(name=name, points=[], edges=[], total=0, exact=True)
     points = _exactly(conn, key, shown, buckets)
@@ -189,8 +199,10 @@ def _runs(blocks: Sequence[int]) -> list[tuple[int, int]]:
 
 def _sum_blocks(conn: Connection, metric_id: int, ordinal: int, first: int, last: int) -> None:
     p = metric_point.c
-    start, end = first * BLOCK_STEPS, (last + 1) * BLOCK_STEPS
-    sums = _sum_points(metric_id, ordinal, start, end, p.step // BLOCK_STEPS).add_columns(p.metric_id, p.ordinal)
+    start, end = first * BLOCK_STEPS, min((last + 1) * BLOCK_STEPS, END_OF_STEPS)
+    sums = _sum_points(p.metric_id == metric_id, ordinal, start, end, p.step // BLOCK_STEPS).add_columns(
+        p.metric_id, p.ordinal
+    )
     columns = ["block", "step_first", "step_last", "low", "high", "points", "nan", "pos_inf", "neg_inf"]
     replace = insert(metric_block).prefix_with("OR REPLACE")
     conn.execute(replace.from_select([*columns, "metric_id", "ordinal"], sums))
@@ -199,7 +211,7 @@ def _sum_blocks(conn: Connection, metric_id: int, ordinal: int, first: int, last
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _sum_points(metric_id: int, ordinal: int, start: int, end: int, group: ColumnElement[int]) -> AnySelect:
+def _sum_points(of: ColumnElement[bool], ordinal: int, start: int, end: int, group: ColumnElement[int]) -> AnySelect:
     p = metric_point.c
     finite = p.value.between(-_LARGEST, _LARGEST)
     columns: list[ColumnElement[Any]] = [
@@ -213,14 +225,10 @@ def _sum_points(metric_id: int, ordinal: int, start: int, end: int, group: Colum
         func.count().filter(p.value > _LARGEST),
         func.count().filter(p.value < -_LARGEST),
     ]
-    return (
-        select(*columns)
-        .where(p.metric_id == metric_id, p.ordinal == ordinal, p.step >= start, p.step < end)
-        .group_by("block")
-    )
+    return select(*columns).where(of, p.ordinal == ordinal, p.step >= start, p.step < end).group_by("block")
 
 
-def _sum_stored(metric_id: int, ordinal: int, first: int, end: int, group: ColumnElement[int]) -> AnySelect:
+def _sum_stored(of: ColumnElement[bool], ordinal: int, end: int, group: ColumnElement[int]) -> AnySelect:
     b = metric_block.c
     columns: list[ColumnElement[Any]] = [
         group.label("bucket"),
@@ -230,11 +238,7 @@ def _sum_stored(metric_id: int, ordinal: int, first: int, end: int, group: Colum
         func.max(b.high),
         *(func.sum(column) for column in (b.points, b.nan, b.pos_inf, b.neg_inf)),
     ]
-    return (
-        select(*columns)
-        .where(b.metric_id == metric_id, b.ordinal == ordinal, b.block >= first, b.block < end)
-        .group_by("bucket")
-    )
+    return select(*columns).where(of, b.ordinal == ordinal, b.block < end).group_by("bucket")
 
 
 def _sums(conn: Connection, key: int, span: Visible, origin: int, width: int) -> list[_Sum]:
@@ -242,17 +246,27 @@ def _sums(conn: Connection, key: int, span: Visible, origin: int, width: int) ->
     p, b = metric_point.c, metric_block.c
     by_step = (p.step - origin) // width
     if width < BLOCK_STEPS:
-        return _read(conn, _sum_points(key, span.attempt, span.start, span.end, by_step))
-    first, end = -(-span.start // BLOCK_STEPS), span.end // BLOCK_STEPS
-    if first >= end:
-        return _read(conn, _sum_points(key, span.attempt, span.start, span.end, by_step))
+        return _read(conn, _sum_points(p.metric_id == key, span.attempt, 0, span.end, by_step))
     by_block = (b.block * BLOCK_STEPS - origin) // width
-    parts = [
-        *_read(conn, _sum_points(key, span.attempt, span.start, first * BLOCK_STEPS, by_step)),
-        *_read(conn, _sum_stored(key, span.attempt, first, end, by_block)),
-        *_read(conn, _sum_points(key, span.attempt, end * BLOCK_STEPS, span.end, by_step)),
-    ]
+    parts = _in_blocks(conn, span, (p.metric_id == key, by_step), (b.metric_id == key, by_block))
     return [_joined(list(group)) for _, group in groupby(parts, lambda part: part.group)]
+
+
+def _sums_by_metric(conn: Connection, wanted: AnySelect, span: Visible) -> list[_Sum]:
+    """Return the points of one attempt summed up for each metric, whose id is the group."""
+    p, b = metric_point.c, metric_block.c
+    points = (p.metric_id.in_(wanted), p.metric_id + 0)
+    return _in_blocks(conn, span, points, (b.metric_id.in_(wanted), b.metric_id + 0))
+
+
+def _in_blocks(conn: Connection, span: Visible, points: _Grouping, blocks: _Grouping) -> list[_Sum]:
+    """Return sums of stored blocks, and of the points after the last whole block."""
+    end = span.end // BLOCK_STEPS
+    (of_points, by_step), (of_blocks, by_block) = points, blocks
+    return [
+        *_read(conn, _sum_stored(of_blocks, span.attempt, end, by_block)),
+        *_read(conn, _sum_points(of_points, span.attempt, end * BLOCK_STEPS, span.end, by_step)),
+    ]
 
 
 def _read(conn: Connection, query: AnySelect) -> list[_Sum]:
@@ -284,7 +298,7 @@ def _exactly(conn: Connection, key: int, shown: Sequence[Visible], limit: int) -
     for span in shown:
         query = (
             select(p.step, p.value)
-            .where(p.metric_id == key, p.ordinal == span.attempt, p.step >= span.start, p.step < span.end)
+            .where(p.metric_id == key, p.ordinal == span.attempt, p.step < span.end)
             .order_by(p.step)
             .limit(limit + 1 - len(points))
         )
@@ -317,23 +331,14 @@ def _summed(conn: Connection, key: int, shown: Sequence[Visible], buckets: int) 
     for span in shown:
         sums = _sums(conn, key, span, low, width)
         values = _values_at(conn, key, span.attempt, [part.step_last for part in sums])
-        points += [_bucket(span.attempt, part, values[part.step_last][0]) for part in sums]
+        points += [_bucket(span.attempt, part, values[part.step_last]) for part in sums]
     return points
 
 
 def _bucket(attempt: int, part: _Sum, last: float | None) -> Bucket:
-    return Bucket(
-        attempt=attempt,
-        step_first=part.step_first,
-        step_last=part.step_last,
-        low=part.low,
-        high=part.high,
-        last=last if last is not None and math.isfinite(last) else None,
-        count=part.count,
-        nan=part.nan,
-        pos_inf=part.pos_inf,
-        neg_inf=part.neg_inf,
-    )
+    sums = msgspec.structs.asdict(part)
+    del sums["group"]
+    return Bucket(attempt=attempt, last=last if last is not None and math.isfinite(last) else None, **sums)
 
 
 def _extent(conn: Connection, key: int, shown: Sequence[Visible]) -> tuple[int, int]:
@@ -342,7 +347,7 @@ def _extent(conn: Connection, key: int, shown: Sequence[Visible]) -> tuple[int, 
     highs: list[int] = []
     for span in shown:
         # One aggregate a query: each is then one look-up at an end of the index.
-        where = (p.metric_id == key, p.ordinal == span.attempt, p.step >= span.start, p.step < span.end)
+        where = (p.metric_id == key, p.ordinal == span.attempt, p.step < span.end)
         low = conn.execute(select(func.min(p.step)).where(*where)).scalar()
         high = conn.execute(select(func.max(p.step)).where(*where)).scalar()
         if low is not None and high is not None:
@@ -351,28 +356,42 @@ def _extent(conn: Connection, key: int, shown: Sequence[Visible]) -> tuple[int, 
     return min(lows, default=0), max(highs, default=0)
 
 
-def _values_at(conn: Connection, key: int, ordinal: int, steps: Sequence[int]) -> dict[int, tuple[float | None, float]]:
+def _values_at(conn: Connection, key: int, ordinal: int, steps: Sequence[int]) -> dict[int, float | None]:
     p = metric_point.c
-    query = select(p.step, p.value, p.ts).where(p.metric_id == key, p.ordinal == ordinal, p.step.in_(steps))
-    return {step: (value, ts) for step, value, ts in conn.execute(query)}
+    query = select(p.step, p.value).where(p.metric_id == key, p.ordinal == ordinal, p.step.in_(steps))
+    return {row.step: row.value for row in conn.execute(query)}
 
 
-def _head(conn: Connection, name: str, key: int, shown: Sequence[Visible]) -> MetricHead | None:
-    whole = 2**62
-    sums = [(span.attempt, part) for span in shown for part in _sums(conn, key, span, 0, whole)]
-    if not sums:
-        return None
-    joined = _joined([part for _, part in sums])
-    attempt, newest = sums[-1]
-    value, ts = _values_at(conn, key, attempt, [newest.step_last])[newest.step_last]
+def _newest_values(conn: Connection, wanted: AnySelect, span: Visible) -> dict[int, tuple[float | None, float]]:
+    """Return value and time at the last visible step of each metric in one attempt."""
+    m, p = metric_table.c, metric_point.c
+    i = metric_point.alias().c
+    # One look-up at the end of the index for each metric; a plain max() would read every point.
+    last = (
+        select(i.step)
+        .where(i.metric_id == m.id, i.ordinal == span.attempt, i.step < span.end)
+        .order_by(i.step.desc())
+        .limit(1)
+        .correlate(metric_table)
+        .scalar_subquery()
+    )
+    query = (
+        select(m.id, p.value, p.ts)
+        .join(metric_point, p.metric_id == m.id)
+        .where(m.id.in_(wanted), p.ordinal == span.attempt, p.step == last)
+    )
+    return {key: (value, ts) for key, value, ts in conn.execute(query)}
+
+
+def _head(name: str, sums: _Sum, value: float | None, ts: float) -> MetricHead:
     return MetricHead(
         name=name,
-        points=joined.count,
-        first_step=joined.step_first,
-        last_step=joined.step_last,
+        points=sums.count,
+        first_step=sums.step_first,
+        last_step=sums.step_last,
         last=number_to_wire(math.nan if value is None else value),
-        low=joined.low,
-        high=joined.high,
-        non_finite=joined.nan + joined.pos_inf + joined.neg_inf,
+        low=sums.low,
+        high=sums.high,
+        non_finite=sums.nan + sums.pos_inf + sums.neg_inf,
         last_time=ts,
     )

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import create_engine, insert
+from sqlalchemy import create_engine, event, insert
 
 from coordinator.storage import metrics, schema_queue
 from coordinator.storage.schema import metadata
@@ -109,3 +109,29 @@ def test_a_job_cannot_fill_the_table_with_names(engine, monkeypatch):
         conn.exec_driver_sql("PRAGMA foreign_keys = OFF")
         event = Metric(ts=0.0, step=1, values={f"name-{number}": 1.0 for number in range(9)})
         assert len(metrics.add_points(conn, "job-names", 1, [event])) == 3
+
+
+def test_a_glance_at_very_many_metrics_is_quick(engine):
+    with engine.begin() as conn:
+        conn.exec_driver_sql("PRAGMA foreign_keys = OFF")
+        write(conn, "job-many", 1, None, [(1, 1.0)])
+        for step in (1, 200, 300):
+            values = {f"layer/{number}": number_to_wire(float(step + number)) for number in range(1900)}
+            metrics.add_points(conn, "job-many", 1, [Metric(ts=float(step), step=step, values=values)])
+        asked = []
+        event.listen(conn, "before_cursor_execute", lambda *statement: asked.append(statement))
+        heads = {head.name: head for head in metrics.heads(conn, "job-many")}
+        assert len(asked) < 10
+        (one,) = metrics.heads(conn, "job-many", "layer/7")
+    assert len(heads) == 1901
+    assert heads["layer/7"] == one
+    assert (one.points, one.first_step, one.last_step, one.low, one.last, one.last_time) == (3, 1, 300, 8.0, 307.0, 300)
+
+
+def test_the_largest_steps_there_are_can_be_stored_and_read(engine):
+    with engine.begin() as conn:
+        conn.exec_driver_sql("PRAGMA foreign_keys = OFF")
+        write(conn, "job-largest", 1, 2**63 - 1, [(2**63 - 2, 1.0), (2**63 - 1, 2.0), (5, 3.0)])
+        write(conn, "job-largest", 2, 2**63 - 1, [(2**63 - 1, 4.0)])
+        assert metrics.series(conn, "job-largest", "loss", 1).total >= 2
+        assert metrics.heads(conn, "job-largest")[0].points >= 2
