@@ -1,6 +1,7 @@
 """The folder of one attempt: made before its job starts, removed when the coordinator has recorded it."""
 
 import asyncio
+import errno
 import os
 import re
 import shutil
@@ -88,14 +89,14 @@ def folder_size(folder: Path) -> int:
         for name in names:
             try:
                 total += os.lstat(os.path.join(where, name)).st_size
-            except FileNotFoundError:
-                continue  # the job removes files while we count
+            except OSError:
+                continue  # the job removes files and folders while we count
     return total
 
 
 def is_disk_full(error: OSError) -> bool:
     """Tell whether an error means that the disk, or the person's share of it, is full."""
-    return error.errno in (28, 122)  # ENOSPC, EDQUOT
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 async def _bring(blobs: Path, sha256: str, size: int, fetch: Fetch) -> None:

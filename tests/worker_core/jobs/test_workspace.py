@@ -5,9 +5,11 @@ import errno
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from worker_core.jobs.workspace import (
     FetchFailed,
     NotPrepared,
     folder_size,
+    is_disk_full,
     make_workspace,
     remove_workspace,
     sweep_workspaces,
@@ -137,6 +140,26 @@ async def test_a_full_disk_is_called_a_full_disk(paths: Paths, attempt: Callable
     with pytest.raises(NotPrepared) as caught:
         await make_workspace(paths, attempt(inputs=(Input(name="data", sha256="a" * 64, size=5),)), fill)
     assert caught.value.failure == "disk-full"
+
+
+def test_a_spent_share_of_a_disk_is_a_full_disk() -> None:
+    assert is_disk_full(OSError(errno.EDQUOT, "Disk quota exceeded"))
+
+
+def test_a_folder_that_changes_while_it_is_measured_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kept").write_bytes(b"12345")
+    (tmp_path / "odd").write_bytes(b"1")
+    true = os.lstat
+
+    def lstat(path: Any) -> os.stat_result:
+        if str(path).endswith("odd"):
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory")
+        return true(path)
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    assert folder_size(tmp_path) == 5
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a b"])
