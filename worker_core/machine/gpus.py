@@ -20,6 +20,8 @@ class NvidiaGpus:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._nvml: Any = None
+        """The driver's library, once it was asked for; it stays when the driver goes."""
+        self._is_open = False
         self._next_try = 0.0
 
     def facts(self) -> tuple[Gpu, ...]:
@@ -33,23 +35,23 @@ class NvidiaGpus:
             return tuple(self._figures(handle) for handle in self._handles())
 
     def _handles(self) -> list[Any]:
-        nvml = self._driver()
-        if nvml is None:
+        if not self._open_driver():
             return []
+        nvml = self._nvml
         count = self._ask(nvml.nvmlDeviceGetCount) or 0
         handles = [self._ask(lambda index=index: nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(count)]
         return [handle for handle in handles if handle is not None]
 
-    def _driver(self) -> Any:
-        if self._nvml is None and time.monotonic() >= self._next_try:
+    def _open_driver(self) -> bool:
+        if not self._is_open and time.monotonic() >= self._next_try:
             self._next_try = time.monotonic() + _RETRY_DRIVER_S
-            nvml: Any = import_module("pynvml")
+            self._nvml = import_module("pynvml")
             try:
-                nvml.nvmlInit()
-            except nvml.NVMLError:
-                return None
-            self._nvml = nvml
-        return self._nvml
+                self._nvml.nvmlInit()
+            except self._nvml.NVMLError:
+                return False
+            self._is_open = True
+        return self._is_open
 
     def _ask(self, question: Callable[[], T]) -> T | None:
         """Return the driver's answer, or None where it has none; a driver that went away is opened anew later."""
@@ -58,7 +60,7 @@ class NvidiaGpus:
             return question()
         except nvml.NVMLError as error:
             if error.value in (nvml.NVML_ERROR_UNINITIALIZED, nvml.NVML_ERROR_DRIVER_NOT_LOADED):
-                self._nvml = None
+                self._is_open = False
             return None
 
     def _fact(self, handle: Any) -> Gpu:

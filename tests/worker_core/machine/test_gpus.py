@@ -75,3 +75,13 @@ def test_a_driver_that_was_unloaded_leaves_no_gpus_and_no_error(driver: Callable
     assert gpus.load() == ()
     driver(nvmlDeviceGetCount=1)
     assert gpus.load() == ()  # the driver is tried again later, not with every reading
+
+
+def test_a_driver_that_goes_between_two_questions_is_no_error(driver: Callable[..., None]) -> None:
+    def gone(*_: object) -> Any:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
+
+    driver(nvmlDeviceGetMemoryInfo=gone, nvmlDeviceGetUUID=gone, nvmlDeviceGetName=gone)
+    gpus = NvidiaGpus()
+    assert [gpu.uuid for gpu in gpus.facts()] == ["", ""]
+    assert gpus.load() == ()

@@ -20,7 +20,12 @@ from worker_core.machine.spawn import (
     stoker_command,
 )
 
-SECRETS = {"STOKER_TOKEN": "secret", "AWS_SECRET_ACCESS_KEY": "secret", "MY_PASSWORD": "secret"}
+SECRETS = {
+    "STOKER_TOKEN": "secret",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "MY_PASSWORD": "secret",
+    "NVIDIA_API_KEY": "secret",
+}
 
 
 def set_all(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
