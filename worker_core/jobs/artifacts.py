@@ -24,8 +24,8 @@ async def take_artifact(
         await asyncio.to_thread(add_blob, paths.blobs, source, ready.sha256, ready.size)
     except BlobDamaged as error:
         raise BadArtifact(f"the file {ready.path}: {error}") from error
-    except FileNotFoundError as error:
-        raise BadArtifact(f"the file {ready.path} is not there") from error
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise BadArtifact(f"the file {ready.path} is not there, or is a folder") from error
     await _record(paths, journal, attempt_id, ready, now)
 
 
@@ -60,9 +60,12 @@ async def _remove_superseded(paths: Paths, journal: Journal, sha256: str) -> Non
 def _inside(workspace: Path, named: str) -> Path:
     """Return the file a job named, which must lie in its workspace without any link on the way."""
     parts = PurePosixPath(named).parts
-    path = workspace.joinpath(*parts)
     if not parts or ".." in parts or PurePosixPath(named).is_absolute():
         raise BadArtifact(f"the path {named!r} leaves the workspace")
+    # A backslash or a colon is more than a letter on Windows: it would lead to another folder or drive.
+    if any(letter in named for letter in "\\:\0"):
+        raise BadArtifact(f"the path {named!r} is not one that every system can have")
+    path = workspace.joinpath(*parts)
     if os.path.realpath(path) != os.path.join(os.path.realpath(workspace), *parts):
         raise BadArtifact(f"the path {named!r} goes through a link")
     return path

@@ -12,7 +12,9 @@ from pathlib import Path
 from worker_core.journal.journal import Journal
 from worker_core.machine.atomic_files import private_folder, sync_folder
 
-_PART_KEPT_S = 7 * 86400
+_LEFT_KEPT_S = 7 * 86400
+"""What a core that was killed left half-done is kept so long: a download goes on where it stood."""
+_TAKING = ".taking-"
 
 
 class BlobDamaged(Exception):
@@ -53,7 +55,7 @@ def add_blob(blobs: Path, source: Path, sha256: str, size: int) -> Path:
     if holds_blob(blobs, sha256, size):
         return path
     private_folder(path.parent)
-    temporary = Path(tempfile.mkdtemp(prefix=".taking-", dir=blobs)) / sha256
+    temporary = Path(tempfile.mkdtemp(prefix=_TAKING, dir=blobs)) / sha256
     try:
         link_or_copy(source, temporary)
         # What is checked is the file under our own name, whatever the job does to its name meanwhile.
@@ -93,7 +95,10 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 async def collect_blobs(blobs: Path, journal: Journal, budget_bytes: int) -> int:
-    """Remove the blobs unused for longest until all fit the budget; what is still needed stays. Return bytes freed."""
+    """Remove the blobs unused for longest until all fit the budget; what is still needed stays. Return bytes freed.
+
+    A budget of 0 says that nothing is wanted any more: half-done files then go too.
+    """
     needed = {upload.sha256 for upload in await journal.uploads()}
     for row in await journal.attempts():
         needed |= {one.sha256 for one in row.accepted.inputs}
@@ -102,7 +107,7 @@ async def collect_blobs(blobs: Path, journal: Journal, budget_bytes: int) -> int
 
 
 def _collect(blobs: Path, needed: set[str], budget_bytes: int) -> int:
-    files = [(path.stat(), path) for path in blobs.glob("??/*") if path.is_file()]
+    files = [(found, path) for path in blobs.glob("??/*") if (found := _stat(path))]
     total = sum(found.st_size for found, _ in files)
     freed = 0
     for found, path in sorted(files, key=lambda item: item[0].st_mtime):
@@ -111,10 +116,20 @@ def _collect(blobs: Path, needed: set[str], budget_bytes: int) -> int:
         if path.name not in needed:
             path.unlink(missing_ok=True)
             freed += found.st_size
-    for part in blobs.glob("incoming/*.part"):
-        if part.stat().st_mtime < time.time() - _PART_KEPT_S:
-            part.unlink(missing_ok=True)
+    too_old = time.time() - (_LEFT_KEPT_S if budget_bytes else 0)
+    for left in (*blobs.glob("incoming/*.part"), *blobs.glob(f"{_TAKING}*")):
+        found = _stat(left)
+        if found and found.st_mtime < too_old:
+            shutil.rmtree(left, ignore_errors=True) if stat.S_ISDIR(found.st_mode) else left.unlink(missing_ok=True)
     return freed
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """Return what a file is, or None for one that went meanwhile."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
 
 
 def _check(path: Path, sha256: str, size: int) -> None:

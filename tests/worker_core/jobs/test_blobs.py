@@ -72,6 +72,21 @@ async def test_the_oldest_blobs_go_first_and_needed_ones_never(
     assert held == [True, True, False, False]
 
 
+async def test_what_a_killed_core_left_half_done_goes_after_a_week(bench: Any) -> None:
+    blobs = bench.paths.blobs
+    left = [blobs / ".taking-old" / "blob", blobs / ".taking-new" / "blob", blobs / "incoming" / "old.part"]
+    for path in left:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"half")
+    week_ago = time.time() - 8 * 86400
+    for path in (left[0].parent, left[2]):
+        os.utime(path, (week_ago, week_ago))
+    await collect_blobs(blobs, bench.journal, 1 << 30)
+    assert [path.exists() for path in left] == [False, True, False]
+    await collect_blobs(blobs, bench.journal, 0)
+    assert list(blobs.glob("**/*")) == [blobs / "incoming"]
+
+
 def test_memory_kills_of_the_system_and_of_our_own_group_are_counted(tmp_path: Path) -> None:
     system, cgroups, root = tmp_path / "vmstat", tmp_path / "cgroup", tmp_path / "fs"
     system.write_text("nr_free 5\noom_kill 2\n")
