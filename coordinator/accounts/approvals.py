@@ -10,6 +10,9 @@ from coordinator.storage.database import AnyRow
 from coordinator.storage.schema import worker
 from worker_core.wire.ids import new_id
 from worker_core.wire.pairing import PairingApproval
+from worker_core.wire.problems import problem
+
+LONGEST_CAP_S = 100 * 365 * 86400.0
 
 
 def insert_worker(
@@ -24,6 +27,8 @@ def insert_worker(
     check_name_free(conn, person.account_id, approval.name)
     worker_id = new_id("wrk")
     cap_s = approval.hard_cap_s or hard_cap_s
+    if cap_s > LONGEST_CAP_S:
+        raise problem("invalid-request", "hard_cap_s is at most a hundred years")
     conn.execute(
         insert(worker).values(
             id=worker_id,

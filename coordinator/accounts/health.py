@@ -34,5 +34,5 @@ def is_older(version: str, floor: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    numbers = [int(part) for part in re.findall(r"\d+", version)[:3]]
+    numbers = [int(part) for part in re.findall(r"\d{1,9}", version[:100])[:3]]
     return tuple(numbers + [0] * (3 - len(numbers)))

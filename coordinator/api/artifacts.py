@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from coordinator.api.auth import require_person
 from coordinator.api.context import services_of
-from coordinator.api.ranges import range_headers, read_range_header
+from coordinator.api.ranges import slice_for
 from coordinator.queue.uploads import pieces
 
 
@@ -17,16 +17,14 @@ async def download(request: Request) -> Response:
     person = await require_person(request)
     files = services_of(request).queue.artifacts
     artifact, path = await files.artifact_of(person.account_id, request.path_params["artifact"])
-    asked = request.headers.get("range")
-    start, end = read_range_header(asked, artifact.size)
+    part = slice_for(request.headers.get("range"), artifact.size)
     headers = {
-        **range_headers(start, end, artifact.size, asked is not None),
+        **part.headers,
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(_file_name(artifact.name), safe='')}",
         "Content-Security-Policy": "default-src 'none'; sandbox",
         "ETag": f'"{artifact.sha256}"',
     }
-    status = 200 if asked is None else 206
-    return StreamingResponse(pieces(path, start, end), status, headers, "application/octet-stream")
+    return StreamingResponse(pieces(path, part.start, part.end), part.status, headers, "application/octet-stream")
 
 
 def _file_name(name: str) -> str:

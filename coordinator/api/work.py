@@ -10,7 +10,7 @@ from starlette.routing import Route
 from coordinator.api.auth import require_worker
 from coordinator.api.bodies import answer, no_content, read_bytes, read_message
 from coordinator.api.context import Services, services_of
-from coordinator.api.ranges import range_headers, read_range_header
+from coordinator.api.ranges import slice_for
 from coordinator.queue.ingest import read_batch
 from coordinator.queue.parked import ParkedPoll
 from worker_core.wire.work import AcceptRequest, Completion, Decline, Heartbeat, PollRequest, Release
@@ -73,13 +73,9 @@ async def send_input(request: Request) -> Response:
     caller = await require_worker(request)
     files = services_of(request).queue.artifacts
     path, size = await files.input_of(caller, _attempt(request), request.path_params["sha256"])
-    start, end = read_range_header(request.headers.get("range"), size)
-    return StreamingResponse(
-        files.send_input(caller, _attempt(request), path, start, end),
-        status_code=206 if "range" in request.headers else 200,
-        headers=range_headers(start, end, size, "range" in request.headers),
-        media_type="application/octet-stream",
-    )
+    part = slice_for(request.headers.get("range"), size)
+    content = files.send_input(caller, _attempt(request), path, part.start, part.end)
+    return StreamingResponse(content, part.status, part.headers, "application/octet-stream")
 
 
 async def complete(request: Request) -> Response:

@@ -33,7 +33,7 @@ async def patch(request: Request) -> Response:
     person = await require_person(request, SCOPE)
     changes = await read_message(request, WorkerPatch)
     seen = request.headers.get("if-match", "").strip().strip('"')
-    if not seen.isdigit():
+    if not (seen.isascii() and seen.isdecimal() and len(seen) <= 18):
         raise problem("invalid-request", "send If-Match with the rev of the worker you saw")
     return answer(await services_of(request).workers.patch(person, request.path_params["worker"], changes, int(seen)))
 

@@ -58,6 +58,8 @@ REASONS: dict[str, str] = {
     "disk-full": "Its disk is full",
     "device-missing": "The device it trained on is gone",
 }
+LAST_MOMENT_S = 253_402_300_799.0
+"""The end of the year 9999."""
 MODE_ASKED = {"drain": "Drain", "stop": "Stop", "run": "Resume"}
 MODE_WILL = {"drain": "drain", "stop": "stop", "run": "resume"}
 OBEYED: dict[Mode, frozenset[str]] = {
@@ -195,8 +197,12 @@ def parse_time(text: str) -> datetime:
 
 
 def moment(unix_s: float) -> str:
-    """Return a moment as RFC 3339 in UTC."""
-    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    """Return a moment as RFC 3339 in UTC; one that no calendar has, as a worker may claim, is shown as the nearest."""
+    return (
+        datetime.fromtimestamp(min(max(unix_s, 0.0), LAST_MOMENT_S), UTC)
+        .isoformat(timespec="seconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def day_words(text: str) -> str:

@@ -77,6 +77,8 @@ class Attempts:
     async def complete(self, caller: Caller, attempt_id: str, body: Completion) -> Recorded:
         """Record the end of an attempt once everything it announced has arrived; replayable (W11)."""
         digest = hashlib.sha256(encode(body)).hexdigest()
+        if body.exit is not None and not -(2**63) <= body.exit < 2**63:
+            raise problem("invalid-request", f"exit is {body.exit}, which no system gives")
 
         def write(conn: Connection, _: AnyRow) -> Recorded:
             held = find_held(conn, attempt_id, caller.worker_id)

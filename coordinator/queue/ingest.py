@@ -14,7 +14,7 @@ from coordinator.storage.events import append_events
 from coordinator.storage.metrics import add_points
 from coordinator.storage.schema_queue import attempt as attempt_table
 from worker_core.wire.codec import BadMessage, Count, Message, decode
-from worker_core.wire.events import CheckpointSaved, Event, Metric, Status
+from worker_core.wire.events import MAX_LINE_BYTES, CheckpointSaved, Event, Log, Metric, Status
 from worker_core.wire.problems import problem
 from worker_core.wire.work import EventsTaken
 
@@ -92,9 +92,12 @@ def read_batch(body: bytes) -> Batch:
 
 def _read_event(index: int, raw: bytes) -> Event:
     try:
-        return decode(raw, _ANY_EVENT)
+        event = decode(raw, _ANY_EVENT)
     except BadMessage as error:
         raise problem("bad-event", f"event {index} of the batch is not valid: {error}", index=index) from error
+    if isinstance(event, Log) and len(event.text.encode()) > MAX_LINE_BYTES:
+        raise problem("bad-event", f"event {index} is a line of more than {MAX_LINE_BYTES} bytes", index=index)
+    return event
 
 
 def _progress(attempt: Attempt, events: tuple[Event, ...], now: float) -> dict[str, Any]:

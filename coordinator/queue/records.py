@@ -1,5 +1,6 @@
 """What a job has recorded: metric series and points, log lines. Read by console, command line and scripts."""
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ MAX_LINES = 5000
 MAX_POINTS = 5000
 _EVENTS_A_LOOK = 500
 _BEGINNING: Place = (0, -1)
+_CURSOR = re.compile(r"(\d{1,18})\.(-1|\d{1,18})", re.ASCII)
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -120,11 +122,10 @@ def read_cursor(text: str | None) -> Place:
     """Return the place a cursor stands for; the beginning when there is none."""
     if text is None:
         return _BEGINNING
-    ordinal, _, seq = text.partition(".")
-    try:
-        return int(ordinal), int(seq)
-    except ValueError as error:
-        raise problem("invalid-request", f"{text[:40]!r} is not a cursor of ours") from error
+    match = _CURSOR.fullmatch(text)
+    if match is None:
+        raise problem("invalid-request", f"{text[:40]!r} is not a cursor of ours")
+    return int(match[1]), int(match[2])
 
 
 def _ended(job: Job) -> bool:

@@ -114,7 +114,13 @@ def test_what_speaks_against_a_worker_is_said(clock, health, failures, version, 
 
 @pytest.mark.parametrize(
     ("version", "floor", "older"),
-    [("0.9.9", "0.10.0", True), ("0.10.0", "0.9.9", False), ("1", "1.0.0", False), ("dev", "0.1.0", True)],
+    [
+        ("0.9.9", "0.10.0", True),
+        ("0.10.0", "0.9.9", False),
+        ("1", "1.0.0", False),
+        ("dev", "0.1.0", True),
+        ("9" * 5000, "0.1.0", False),
+    ],
 )
 def test_versions_are_compared_as_numbers(version, floor, older):
     assert is_older(version, floor) is older

@@ -271,3 +271,10 @@ def test_guessing_never_finds_a_code(start_coordinator):
     alphabet = "BCDFGHJKLMNPQRSTVWXZ"
     answers = {look_up(ada, "".join(secrets.choice(alphabet) for _ in range(8))).status_code for _ in range(200)}
     assert answers == {404}
+
+
+def test_a_hard_cap_beyond_all_calendars_is_refused(coordinator, ada):
+    started = coordinator.workstation().start_pairing(ada.email)
+    refused = ada.approve(started.user_code, "everlasting", hard_cap_s=1e300)
+    assert (refused.status_code, refusal(refused).code) == (400, "invalid-request")
+    assert ada.approve(started.user_code, "everlasting", hard_cap_s=100 * 365 * 86400.0).status_code == 200

@@ -112,6 +112,11 @@ def test_a_device_is_named_with_its_memory() -> None:
     )
 
 
+def test_every_moment_a_worker_may_claim_can_be_shown() -> None:
+    assert words.moment(0) == words.moment(-1e300) == "1970-01-01T00:00:00Z"
+    assert words.moment(1e300) == "9999-12-31T23:59:59Z"
+
+
 def test_progress_says_all_done_only_when_it_is() -> None:
     assert words.percent_words(0.9999) == "99 %"
     assert words.percent_words(1.0) == "100 %"

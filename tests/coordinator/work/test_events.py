@@ -31,6 +31,28 @@ def test_a_bad_event_is_named_by_its_place_and_nothing_of_the_batch_is_kept(hand
     assert hand.events(worker, grant, 0, []).json() == {"next_seq": 0}
 
 
+def test_a_line_longer_than_8_kib_is_a_bad_event(hand, worker, grant):
+    assert hand.events(worker, grant, 0, [hand.log_line("é" * 4096)]).json() == {"next_seq": 1}
+    refused = hand.events(worker, grant, 1, [hand.log_line("short"), hand.log_line("é" * 4097)])
+    assert (refused.status_code, refused.json()["code"], refused.json()["index"]) == (422, "bad-event", 1)
+
+
+def test_an_event_at_the_edge_of_what_numbers_hold_holds_nothing_up(hand, worker, grant, ada):
+    edge = [hand.metric(2**63 - 1, a=1.0), {"t": "l", "ts": 1e300, "stream": "stdout", "text": "x"}]
+    assert hand.events(worker, grant, 0, edge).json() == {"next_seq": 2}
+    assert ada.send("GET", f"/v1/jobs/{grant.job_id}/logs").json()["items"][0]["ts"] == 1e300
+    report = {"epoch": grant.epoch, "outcome": "succeeded", "final_seq": 2, "exit": 2**70}
+    refused = worker.call("POST", f"/v1/attempts/{grant.id}/complete", report)
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid-request")
+
+
+@pytest.mark.parametrize("cursor", ["x", "1", "1.", "1.2.3", f"{10**30}.0", f"1.{10**30}", "1.-2", "²."])
+def test_a_cursor_that_is_not_ours_is_refused(grant, ada, cursor):
+    for what in ("logs", "metrics"):
+        refused = ada.http.get(f"/v1/jobs/{grant.job_id}/{what}", params={"after": cursor})
+        assert (refused.status_code, refused.json()["code"]) == (400, "invalid-request")
+
+
 def test_numbers_no_double_can_hold_do_not_spoil_their_neighbours(hand, worker, grant, ada):
     body = json.dumps(
         {

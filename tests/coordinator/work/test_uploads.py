@@ -8,6 +8,8 @@ import threading
 import httpx
 import pytest
 
+from coordinator.api.ranges import slice_for
+
 BIG = os.urandom(3 << 20)
 
 
@@ -151,6 +153,16 @@ def test_ranges_of_a_download(hand, worker, grant, ada):
     assert (part.status_code, part.content, part.headers["content-range"]) == (206, b"234", "bytes 2-4/10")
     assert ada.send("GET", path, Range="bytes=-3").content == b"789"
     assert ada.send("GET", path, Range="bytes=10-").status_code == 416
+    assert ada.send("GET", path, Range="bytes=-0").status_code == 416
+
+
+@pytest.mark.parametrize(
+    "header", ["bytes=5-2", "bytes=-", "bytes=0-1,3-4", "lines=0-2", f"bytes={'9' * 5000}-", "bytes=٣-", "0-1"]
+)
+def test_what_is_not_one_range_of_bytes_is_ignored(header):
+    part = slice_for(header, 10)
+    assert (part.start, part.end, part.status) == (0, 10, 200)
+    assert "Content-Range" not in part.headers
 
 
 def test_two_requests_do_not_write_one_upload_at_once(hand, worker, grant, coordinator):
