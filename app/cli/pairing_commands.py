@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import msgspec
 import typer
-from rich.align import Align
 from rich.panel import Panel
 from rich.text import Text
 
@@ -107,7 +106,7 @@ def _show_code(shown: PairingShown, terminal: Terminal) -> None:
         (f"{shown.fingerprint}\n", "bold"),
         justify="center",
     )
-    terminal.words.print(Panel(Align.center(lines), title="Pairing code", width=min(72, terminal.words.width)))
+    terminal.words.print(Panel(lines, title="Pairing code", width=min(72, terminal.words.width)))
     terminal.say(f"Waiting for approval; the code is good for {format_duration(shown.expires_in_s)}. Ctrl-C cancels.")
 
 

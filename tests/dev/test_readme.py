@@ -100,6 +100,8 @@ class Reader:
         self.environment[name] = value.stdout.decode()
 
     def _stay(self, name: str, line: str) -> None:
+        if name == "run":
+            assert self.staying["pair"].wait(GUARD_S) == 0
         output = self.home / f"{name}.out"
         with output.open("wb") as file:
             self.staying[name] = subprocess.Popen(
@@ -109,8 +111,6 @@ class Reader:
             self._wait_for(output, r"http://127\.0\.0\.1:\d+", name)
         elif name == "pair":
             self.code = re.sub(r"\W", "", self._wait_for(output, r"(?m)[B-Z](?: [B-Z-]){7,8}\b", name))
-        elif name == "run":
-            assert self.staying["pair"].wait(GUARD_S) == 0
 
     def _wait_for(self, output: Path, pattern: str, name: str) -> str:
         give_up = time.monotonic() + GUARD_S
