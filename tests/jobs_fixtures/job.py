@@ -193,6 +193,16 @@ def leave_a_child(pipe):
     return 0
 
 
+def linger(pipe):
+    pipe.done("succeeded")
+    time.sleep(600)
+
+
+def leave_at_once(pipe):
+    pipe.send(t="done", outcome="succeeded")
+    return 0
+
+
 def write_garbage(pipe):
     pipe.status()
     os.write(pipe.frames, struct.pack(">I", 12) + b"not JSON 123")
@@ -258,6 +268,8 @@ BEHAVIOURS: "dict[str, Callable[[Pipe], int | None]]" = {
     "crash": crash,
     "crash-at-start": crash_at_start,
     "leave-in-silence": leave_in_silence,
+    "linger": linger,
+    "leave-at-once": leave_at_once,
     "be-silent": be_silent,
     "obey": obey,
     "ignore-orders": ignore_orders,

@@ -5,6 +5,7 @@ means by :mod:`.ending`; both are pure. Everything that waits for the disk goes 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +34,14 @@ from worker_core.wire.events import CheckpointSaved, Log, Metric, Status
 from worker_core.wire.frames import ArtifactReady, Done, Frame, JobError, Usage
 from worker_core.wire.session import AttemptPhase
 
+log = logging.getLogger(__name__)
+
 _WATCH_STEP_S = 0.25
 _MEASURE_EVERY_S = 15.0
 _KILL_LIMIT_S = 20.0
 _DRAIN_LIMIT_S = 5.0
+_LEAVE_LIMIT_S = 10.0
+"""How long a job may stay after its last word."""
 _JOURNAL_RETRY_S = 2.0
 
 
@@ -86,6 +91,7 @@ class AttemptRun:
         self._checkpoint: tuple[int, float] | None = None
         self._done: Done | None = None
         self._spoke = False
+        self._keeping = False
         self._trouble = ""
         self._leaving = asyncio.Event()
         self._job: StartedJob | None = None
@@ -171,7 +177,7 @@ class AttemptRun:
             await self._note_process(job)
             code = await self._watch_until_exit(job)
             tree = await self._end_tree()
-            await asyncio.wait(following, timeout=_DRAIN_LIMIT_S)
+            await self._drain(following)
         finally:
             for task in (*following, measuring):
                 task.cancel()
@@ -228,21 +234,34 @@ class AttemptRun:
         last = await self._begin_end()
         return TreeEnd(before + last.killed, last.left)
 
+    async def _drain(self, following: Sequence[asyncio.Future[None]]) -> None:
+        """Let what the job said last arrive. A frame that is being kept is waited for, a pipe that is held open not."""
+        waiting = True
+        while waiting:
+            _, pending = await asyncio.wait(following, timeout=_DRAIN_LIMIT_S)
+            waiting = bool(pending) and self._keeping
+
     # What the job says
 
     async def _follow_frames(self, workspace: Path) -> None:
         assert self._channel is not None
         try:
             async for frame in self._channel.frames():
-                self._spoke = True
+                self._spoke = self._keeping = True
                 self._watch.heard()
                 await self._take(self._channel, workspace, frame)
+                self._keeping = False
         except (BadMessage, BadArtifact) as error:
             self._trouble = str(error)
             self._perform(self._watch.kill("broken"))
         except OSError as error:
             self._trouble = f"a file of the job could not be kept ({error})"
             self._perform(self._watch.kill("full" if is_disk_full(error) else "broken"))
+        except Exception as error:
+            # A fault of ours; but a job to which nobody listens any more must not go on.
+            log.exception("a frame of %s cannot be kept", self._row.attempt_id)
+            self._trouble = f"a frame could not be kept ({error!r})"
+            self._perform(self._watch.kill("broken"))
 
     async def _take(self, channel: FrameChannel, workspace: Path, frame: Frame) -> None:
         attempt_id, body = self._row.attempt_id, frame.body
@@ -252,6 +271,7 @@ class AttemptRun:
                 channel.ack(frame.id)
             case Done():
                 self._done = body
+                self._watch.stop("asked", _LEAVE_LIMIT_S)  # no order is needed: it leaves by itself, or is ended
                 await self._insist(lambda: self._journal.set_done(attempt_id, body))
                 channel.ack(frame.id)
             case Log():

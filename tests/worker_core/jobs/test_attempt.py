@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from worker_core.jobs import attempt as attempt_module
 from worker_core.jobs.blobs import blob_path
 from worker_core.jobs.process import find_tree
-from worker_core.journal.records import NewAttempt
-from worker_core.wire.events import CheckpointSaved, Dropped, Log, Metric
+from worker_core.journal.records import Appended, JournalFull, NewAttempt
+from worker_core.wire.events import CheckpointSaved, Dropped, Event, Log, Metric
+from worker_core.wire.frames import Done
 from worker_core.wire.signed import Input
 from worker_core.wire.work import Limits
 
@@ -172,6 +174,50 @@ async def test_a_background_child_that_holds_the_output_does_not_hold_the_job(be
     assert (end.outcome, end.forced) == ("succeeded", False)
     assert "1 process" in end.note
     assert await asyncio.to_thread(find_tree, None, bench.attempt_id) == []
+
+
+async def test_a_job_that_stays_after_its_last_word_is_ended_and_the_word_counts(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt_module, "_LEAVE_LIMIT_S", 0.5)
+    async with asyncio.timeout(20):
+        end = await (await bench.start("linger")).run()
+    assert (end.outcome, end.error, end.forced) == ("succeeded", None, True)
+
+
+async def test_a_last_word_that_the_journal_cannot_keep_yet_is_not_lost(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt_module, "_DRAIN_LIMIT_S", 0.2)
+    keep, tries = bench.journal.set_done, []
+
+    async def keep_at_the_second_try(attempt_id: str, done: Done) -> None:
+        tries.append(done)
+        if len(tries) == 1:
+            raise JournalFull("the disk is full")
+        await keep(attempt_id, done)
+
+    monkeypatch.setattr(bench.journal, "set_done", keep_at_the_second_try)
+    async with asyncio.timeout(20):
+        end = await (await bench.start("leave-at-once")).run()
+    assert (end.outcome, end.error) == ("succeeded", None)
+    assert (await bench.journal.attempt(bench.attempt_id)).done.outcome == "succeeded"
+
+
+async def test_a_job_that_nobody_can_listen_to_is_ended_at_once(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = await bench.start("ignore-orders")
+    keep = bench.journal.append
+
+    def fail(attempt_id: str, event: Event) -> Appended:
+        if isinstance(event, Metric):
+            raise RuntimeError("a fault of ours")
+        return keep(attempt_id, event)
+
+    monkeypatch.setattr(bench.journal, "append", fail)
+    async with asyncio.timeout(20):
+        end = await run.run()
+    assert (end.outcome, end.error.failure) == ("failed", "exception")
+    assert "a fault of ours" in end.error.message
 
 
 @pytest.mark.parametrize("behaviour", ["write-garbage", "write-too-much", "escape"])
