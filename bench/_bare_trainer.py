@@ -6,7 +6,7 @@ Prints the processor seconds of this whole process and the decisions it made.
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from worker_core.training.files import JobFolder
@@ -27,7 +27,7 @@ class SilentReporter(Reporter):
 
     def begin(self, phase: str, step: int, share: tuple[float, float]) -> None: ...
 
-    def tick(self, step: int, done: float, eta_s: float | None = None) -> None: ...
+    def tick(self, step: int, done: float, time_left: Callable[[], float | None] = float) -> None: ...
 
     def leaving(self) -> bool:
         return False

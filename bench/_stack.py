@@ -14,6 +14,7 @@ import psutil
 
 from app.cli.client import CoordinatorClient
 from app.cli.demo import Demo
+from app.cli.demo_command import interrupts
 from app.cli.local_stack import LocalCore
 from worker_core.wire.client import JobView
 from worker_core.wire.codec import encode
@@ -53,15 +54,16 @@ def paired_worker() -> Generator[Bench]:
     """Start a coordinator and a paired worker with the settings of the demo; end both."""
     home = Path(tempfile.mkdtemp(prefix="stoker-bench-"))
     demo = Demo(home)
-    try:
-        demo.start()
-        demo.pair(lambda shown: None)
-        assert demo.core is not None
-        assert demo.client is not None
-        yield Bench(demo, demo.core, demo.client)
-    finally:
-        demo.end()
-        shutil.rmtree(home, ignore_errors=True)
+    with interrupts():
+        try:
+            demo.start()
+            demo.pair(lambda shown: None)
+            assert demo.core is not None
+            assert demo.client is not None
+            yield Bench(demo, demo.core, demo.client)
+        finally:
+            demo.end()
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def cartpole(name: str, decisions: int) -> dict[str, object]:
