@@ -1,14 +1,15 @@
 """Killed anywhere and resumed is the same as never killed: bit for bit on one machine."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from training_core import JobShop, ScriptedCore, quick_spec
+from training_core import JobShop, ScriptedCore, quick_spec, wait_until
 
-from worker_core.wire.events import CheckpointSaved, Metric
+from worker_core.wire.events import CheckpointSaved, Metric, Status
 from worker_core.wire.frames import ArtifactReady, Order
 
 OFTEN = {"every_minutes": 0.01, "keep": 100}
@@ -153,3 +154,42 @@ def test_checkpoints_hold_arrays_and_json_and_nothing_to_execute(shop: JobShop) 
     header = json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]
     assert header["schema"] == "stoker.checkpoint/1"
     assert json.loads(header["state"])["counters"]["steps"] == 64
+
+
+LAZY = """
+import gymnasium, numpy, os, time
+
+class Lazy(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), numpy.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return numpy.zeros(1, numpy.float32), {}
+
+    def step(self, action):
+        if os.path.exists("slow"):
+            time.sleep(0.05)
+        return numpy.zeros(1, numpy.float32), 0.0, False, False, {}
+"""
+
+
+def test_a_slow_resume_is_no_silence_and_one_that_is_stopped_leaves_the_old_checkpoint_the_newest(
+    shop: JobShop,
+) -> None:
+    training = {"cycles": 1, "simulators": 1, "decisions_per_cycle": 600, "rollout_fragment_length": 600}
+    spec = quick_spec(system={"simulator": {"entry": "lazy:Lazy"}}, files=["lazy.py"], training=training)
+    straight = shop.run(spec, {"lazy.py": LAZY})
+    saved = straight.artifacts("checkpoint")[-1]
+    job = shop.resume(
+        spec, straight.workspace / saved.path, saved.sha256, saved.step or 0, {"lazy.py": LAZY, "../slow": ""}
+    )
+    wait_until(lambda: sum(isinstance(body, Status) and body.phase == "resuming" for body in job.bodies) >= 3)
+    asked = time.monotonic()
+    job.order(Order(do="stop", grace_s=60))
+    assert job.wait() == 0
+    assert time.monotonic() - asked < 20
+    assert job.done().outcome == "stopped"
+    assert job.artifacts("checkpoint") == []
+    assert not [body for body in job.bodies if isinstance(body, CheckpointSaved)]
+    assert not (job.workspace / "checkpoints" / "latest.json").exists()

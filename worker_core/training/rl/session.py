@@ -1,6 +1,7 @@
 """One rl-session from start to end: benchmark the untrained policy, train it, benchmark it again, write the results."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from worker_core.training.usage import UsageMeter
 from worker_core.wire.plan import Plan
 
 UNTRAINED, TRAINING, TRAINED, EXPORTING = "benchmark untrained", "training", "benchmark trained", "exporting"
+RESUMING = "resuming"
 _SHARES = {UNTRAINED: (0.0, 0.02), TRAINING: (0.02, 0.96), TRAINED: (0.96, 0.99), EXPORTING: (0.99, 1.0)}
 _MOST_POINTS = 1_000
 _FIRST_POINTS = 10
@@ -135,7 +137,7 @@ class RlSession:
         self._initial = msgspec.convert(state["initial"], BenchmarkResult)
         snapshot.restore_learner(self._learner, arrays, state["learner"])
         fresh = snapshot.simulator_seeds(plan.seed, plan.simulators, self._decisions)
-        inexact = self._simulators.restore(state["simulators"], arrays, fresh)
+        inexact = self._simulators.restore(state["simulators"], arrays, fresh, self._replay_tick())
         snapshot.restore_episodes(self._simulators, state["episodes"])
         # Last, because making and replaying simulators may have drawn numbers.
         snapshot.restore_generators(self._rng, arrays, state["generators"])
@@ -145,6 +147,21 @@ class RlSession:
         if inexact:
             names = ", ".join(str(index) for index in inexact)
             self._reporter.log(f"the resume is inexact: simulators {names} did not replay and started a new episode")
+
+    def _replay_tick(self) -> Callable[[], None]:
+        """Begin to replay the episodes of a resumed session; what is returned is called for each step of them."""
+        first, last = _SHARES[TRAINING]
+        decisions = self._decisions
+        share = first + (last - first) * decisions / self._plan.decisions
+        self._reporter.begin(RESUMING, decisions, (share, share))
+
+        def tick() -> None:
+            if self._reporter.leaving():
+                # The checkpoint that is being restored stays the newest.
+                raise LeaveNow
+            self._reporter.tick(decisions, 0.0)
+
+        return tick
 
     # Benchmark
 

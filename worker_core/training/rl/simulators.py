@@ -100,14 +100,21 @@ class Simulators:
         return states, arrays
 
     def restore(
-        self, states: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]], fresh_seeds: Sequence[int]
+        self,
+        states: Sequence[Mapping[str, Any]],
+        arrays: Mapping[str, NDArray[Any]],
+        fresh_seeds: Sequence[int],
+        tick: Callable[[], None] = lambda: None,
     ) -> list[int]:
-        """Bring every simulator back to where it was; returns those that had to start a new episode."""
+        """Bring every simulator back to where it was; returns those that had to start a new episode.
+
+        ``tick`` hears of each step that is replayed: it may take as long as the episodes took.
+        """
         inexact: list[int] = []
         for index, state in enumerate(states):
             actions = arrays.get(f"simulator.{index}.actions")
             shown = arrays["simulators.current"][index]
-            replayed = self._replay(index, state["origin"], [] if actions is None else list(actions))
+            replayed = self._replay(index, state["origin"], [] if actions is None else list(actions), tick)
             same_generator = generator_state(self._envs[index]) == state["generator"]
             if replayed and same_generator and np.array_equal(self.current[index], shown, equal_nan=True):
                 self._totals[index] = float(state["total"])
@@ -116,7 +123,7 @@ class Simulators:
                 self._reset(index, fresh_seeds[index])
         return inexact
 
-    def _replay(self, index: int, origin: Origin, actions: list[Any]) -> bool:
+    def _replay(self, index: int, origin: Origin, actions: list[Any], tick: Callable[[], None]) -> bool:
         env = self._envs[index]
         if "seed" in origin:
             self._reset(index, cast(int, origin["seed"]))
@@ -130,6 +137,7 @@ class Simulators:
             if terminated or truncated:
                 return False
             self.current[index] = self._read(observation)
+            tick()
         return True
 
     def _reset(self, index: int, seed: int | None) -> None:
