@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, event, insert
 
 from coordinator.storage import metrics, schema_queue
 from coordinator.storage.schema import metadata
-from worker_core.wire.codec import number_to_wire
+from worker_core.wire.codec import Number, number_to_wire
 from worker_core.wire.events import Metric
 
 VALUES = st.one_of(st.floats(-1e6, 1e6), st.sampled_from([math.nan, math.inf, -math.inf]))
@@ -116,7 +116,7 @@ def test_a_glance_at_very_many_metrics_is_quick(engine):
         conn.exec_driver_sql("PRAGMA foreign_keys = OFF")
         write(conn, "job-many", 1, None, [(1, 1.0)])
         for step in (1, 200, 300):
-            values = {f"layer/{number}": number_to_wire(float(step + number)) for number in range(1900)}
+            values: dict[str, Number] = {f"layer/{number}": float(step + number) for number in range(1900)}
             metrics.add_points(conn, "job-many", 1, [Metric(ts=float(step), step=step, values=values)])
         asked = []
         event.listen(conn, "before_cursor_execute", lambda *statement: asked.append(statement))
