@@ -51,6 +51,7 @@ class Settings(Message, forbid_unknown_fields=True):
     pairings_per_ip_hour: Limit = 30
     wrong_codes: Limit = 5
     wrong_codes_window_s: Seconds = 900.0
+    wrong_codes_lock_s: Seconds = 900.0
     wrong_codes_per_account_hour: Limit = 20
     wrong_codes_per_ip_hour: Limit = 60
     wrong_codes_global_hour: Limit = 1000

@@ -68,7 +68,9 @@ class Pairings:
         self._public_url = public_url
         self._by_ip = RateLimit(clock, settings.pairings_per_ip_hour, HOUR_S)
         self._by_email = RateLimit(clock, settings.pairings_per_email_network_hour, HOUR_S)
-        self._wrong_by_person = RateLimit(clock, settings.wrong_codes, settings.wrong_codes_window_s)
+        self._wrong_by_person = RateLimit(
+            clock, settings.wrong_codes, settings.wrong_codes_window_s, settings.wrong_codes_lock_s
+        )
         self._wrong_by_account = RateLimit(clock, settings.wrong_codes_per_account_hour, HOUR_S)
         self._wrong_by_ip = RateLimit(clock, settings.wrong_codes_per_ip_hour, HOUR_S)
         self._wrong_by_all = RateLimit(clock, settings.wrong_codes_global_hour, HOUR_S)

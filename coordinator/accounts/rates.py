@@ -9,12 +9,16 @@ MAX_KEYS = 50_000
 
 
 class RateLimit:
-    """At most ``limit`` marks of one key within ``window_s``; beyond it the key waits until the oldest has aged."""
+    """At most ``limit`` marks of one key within ``window_s``; beyond it the key waits until the oldest has aged.
 
-    def __init__(self, clock: Clock, limit: int, window_s: float) -> None:
+    With ``lock_s`` it waits that long from the last mark instead, and then begins anew.
+    """
+
+    def __init__(self, clock: Clock, limit: int, window_s: float, lock_s: float | None = None) -> None:
         self._clock = clock
         self._limit = limit
         self._window_s = window_s
+        self._lock_s = lock_s
         self._marks: OrderedDict[str, deque[float]] = OrderedDict()
 
     def wait_s(self, key: str) -> float:
@@ -22,7 +26,8 @@ class RateLimit:
         marks = self._fresh(key)
         if len(marks) < self._limit:
             return 0.0
-        return max(0.001, marks[0] + self._window_s - self._clock.monotonic())
+        free_at = marks[0] + self._window_s if self._lock_s is None else marks[-1] + self._lock_s
+        return max(0.001, free_at - self._clock.monotonic())
 
     def check(self, key: str, detail: str) -> None:
         """Raise a ``rate-limited`` problem when the key has to wait."""
@@ -50,7 +55,12 @@ class RateLimit:
 
     def _fresh(self, key: str) -> deque[float]:
         marks = self._marks.get(key, deque())
-        oldest = self._clock.monotonic() - self._window_s
+        now = self._clock.monotonic()
+        if self._lock_s is not None and len(marks) == self._limit:
+            if marks[-1] + self._lock_s <= now:
+                marks.clear()
+            return marks
+        oldest = now - self._window_s
         while marks and marks[0] <= oldest:
             marks.popleft()
         return marks

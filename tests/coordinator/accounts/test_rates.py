@@ -45,6 +45,32 @@ def test_after_the_wait_it_told_a_key_passes(pauses, limit):
         rate.mark("key")
 
 
+def test_a_lock_lasts_from_the_last_mark_and_then_all_is_forgiven():
+    clock = HandClock()
+    rate = RateLimit(clock, 3, 60.0, lock_s=60.0)
+    for moment in (0.0, 50.0, 55.0):
+        clock.time = moment
+        rate.check("key", "wait")
+        rate.mark("key")
+    clock.time = 114.0
+    assert rate.wait_s("key") == pytest.approx(1.0)
+    assert rate.left("key") == 0
+    clock.time = 115.0
+    assert (rate.wait_s("key"), rate.left("key")) == (0.0, 3)
+
+
+def test_marks_that_are_too_old_lock_nothing():
+    clock = HandClock()
+    rate = RateLimit(clock, 3, 60.0, lock_s=60.0)
+    for moment in (0.0, 10.0, 61.0):
+        clock.time = moment
+        rate.check("key", "wait")
+        rate.mark("key")
+    assert rate.left("key") == 1
+    rate.unmark("key")
+    assert rate.left("key") == 2
+
+
 def test_keys_do_not_block_each_other():
     rate = RateLimit(HandClock(), 1, 60.0)
     rate.mark("one")

@@ -89,6 +89,21 @@ def test_wrong_codes_lock_the_person_for_a_while(start_coordinator):
     assert refusal(look_up(ada, started.user_code)).code == "code-not-found"
 
 
+def test_the_lock_lasts_15_minutes_from_the_fifth_wrong_code(start_coordinator):
+    live = start_coordinator()
+    ada = live.person("ada@example.org")
+    look_up(ada, "BBBB-BBBB")
+    live.forward(890)
+    for _ in range(4):
+        look_up(ada, "BBBB-BBBB")
+    live.forward(890)
+    locked = look_up(ada, "BBBB-BBBB")
+    assert refusal(locked).code == "rate-limited"
+    assert int(locked.headers["retry-after"]) <= 10
+    live.forward(11)
+    assert "4 tries left" in refusal(look_up(ada, "BBBB-BBBB")).detail
+
+
 def test_many_wrong_codes_at_once_gain_no_extra_try(start_coordinator):
     live = start_coordinator()
     ada = live.person("ada@example.org")
