@@ -57,7 +57,7 @@ class Logins:
             frozenset(SCOPES),
             "cookie",
             csrf=row.csrf,
-            cookie_hash=row.cookie_hash,
+            secret_hash=row.cookie_hash,
             stepped_up=now - row.stepped_up_at <= self._settings.step_up_s,
         )
 
@@ -65,10 +65,10 @@ class Logins:
         """Take the password again for what needs it fresh; raises ``bad-credentials`` or ``rate-limited``."""
         await self._people.authenticate(person.email, password, ip)
         now = self._clock.now()
-        change = update(login).where(login.c.cookie_hash == person.cookie_hash).values(stepped_up_at=now)
+        change = update(login).where(login.c.cookie_hash == person.secret_hash).values(stepped_up_at=now)
         await self._db.write(lambda conn: conn.execute(change).rowcount)
 
     async def end(self, person: Person) -> None:
         """Log out."""
-        ending = delete(login).where(login.c.cookie_hash == person.cookie_hash)
+        ending = delete(login).where(login.c.cookie_hash == person.secret_hash)
         await self._db.write(lambda conn: conn.execute(ending).rowcount)

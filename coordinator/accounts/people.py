@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from coordinator.accounts.networks import network_of
 from coordinator.accounts.rates import RateLimit
@@ -54,7 +54,8 @@ class Person:
     via: Literal["cookie", "token"]
     csrf: str = ""
     """The token that forms of this log-in carry; empty for API tokens."""
-    cookie_hash: str = ""
+    secret_hash: str = ""
+    """The hash of the cookie or token that was sent."""
     stepped_up: bool = False
     """The password was entered at most five minutes ago, or the token's scope counts as that."""
 
@@ -117,7 +118,19 @@ class People:
         if row is None:
             raise problem("not-signed-in", "the API token is not known; make one with: stoker-coordinator token add")
         scopes = frozenset(cast("list[str]", json.loads(row.scopes)))
-        return Person(row.account_id, row.email, scopes, "token", stepped_up="approve" in scopes)
+        return Person(
+            row.account_id,
+            row.email,
+            scopes,
+            "token",
+            secret_hash=hash_secret(token),
+            stepped_up="approve" in scopes,
+        )
+
+    async def end_token(self, person: Person) -> None:
+        """Forget the API token that a person came with."""
+        ending = delete(api_token).where(api_token.c.token_hash == person.secret_hash)
+        await self._db.write(lambda conn: conn.execute(ending).rowcount)
 
     async def _hash(self, password: str) -> str:
         async with self._hashing:

@@ -40,10 +40,9 @@ async def step_up(request: Request) -> Response:
 
 
 async def log_out(request: Request) -> Response:
-    """End the log-in of a cookie."""
-    person = await require_person(request)
-    if person.via == "cookie":
-        await services_of(request).logins.end(person)
+    """End the log-in of a cookie, or the API token that was sent."""
+    person, services = await require_person(request), services_of(request)
+    await (services.logins.end(person) if person.via == "cookie" else services.people.end_token(person))
     response = no_content()
     clear_login_cookie(response, request)
     return response

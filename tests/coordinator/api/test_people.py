@@ -117,6 +117,13 @@ def test_a_log_out_ends_the_cookie(browser):
     assert refusal(browser.get("/v1/workers")).code == "not-signed-in"
 
 
+def test_a_log_out_ends_the_token_it_came_with_and_no_other(coordinator):
+    one, other = (coordinator.person("ada@example.org") for _ in range(2))
+    assert one.send("POST", "/v1/console/logout").status_code == 204
+    assert refusal(one.send("GET", "/v1/workers")).code == "not-signed-in"
+    assert other.send("GET", "/v1/workers").status_code == 200
+
+
 def test_nobody_and_unknown_tokens_are_told_to_sign_in(coordinator):
     for headers in ({}, {"Authorization": "Bearer guess"}, {"Cookie": "stoker-1=x"}):
         response = httpx.get(f"{coordinator.url}/v1/workers", headers=headers, trust_env=False, verify=False)
