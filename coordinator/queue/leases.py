@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func
 
 from coordinator.accounts.authorization import assert_worker_live, authorization_of, control_for
 from coordinator.accounts.presence import Presence
 from coordinator.queue.ledger import Ledger
 from coordinator.queue.rows import find_attempt, find_held
 from coordinator.storage.database import Database
+from coordinator.storage.schema_queue import attempt as attempt_table
 from worker_core.wire.session import Authorization, Control
 from worker_core.wire.work import Heartbeat, HeartbeatAnswer, LeaseReport, LeaseState
 
@@ -128,7 +129,8 @@ class Leases:
                 continue
             values: dict[str, Any] = {
                 "phase": report.phase,
-                "step": report.step,
+                # A job that starts from a checkpoint knows its step only after it has read it.
+                "step": func.max(attempt_table.c.step, report.step),
                 "progress": min(1.0, max(0.0, report.pct / 100)),
                 "eta_s": report.eta_s,
             }

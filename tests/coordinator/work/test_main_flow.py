@@ -123,3 +123,12 @@ def test_a_heartbeat_tells_progress_in_percent(hand, worker):
     while (shown := hand.job(job_id))["step"] == 0 and time.monotonic() < deadline:
         time.sleep(0.1)
     assert (shown["step"], shown["progress"]) == (512, 0.4)
+
+
+def test_a_heartbeat_that_knows_no_step_yet_does_not_turn_progress_back(hand, worker, coordinator):
+    job_id = hand.submit()
+    grant = hand.take(worker)
+    hand.events(worker, grant, 0, [hand.metric(500, loss=1.0)])
+    hand.beat(worker, grant, 1, step=0, pct=1.0)
+    coordinator.do(coordinator.services.queue.leases.flush())
+    assert (hand.job(job_id)["step"], hand.job(job_id)["progress"]) == (500, 0.01)
