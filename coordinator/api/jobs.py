@@ -31,7 +31,7 @@ async def list_jobs(request: Request) -> Response:
         state=query.get("state"),
         kind=query.get("kind"),
         limit=number(query, "limit", 50),
-        cursor=query.get("cursor"),
+        cursor=query.get("after") or query.get("cursor"),
     )
     return answer(page)
 
@@ -52,7 +52,11 @@ async def retry(request: Request) -> Response:
     """Queue an ended job again."""
     person = await require_person(request)
     body = await read_message(request, RetryRequest)
-    return answer(await _jobs(request).retry(person.account_id, _job(request), by=person.email, start=body.start))
+    key = request.headers.get("idempotency-key")
+    retried = _jobs(request).retry(
+        person.account_id, _job(request), by=person.email, start=body.start, idempotency_key=key
+    )
+    return answer(await retried)
 
 
 async def artifacts(request: Request) -> Response:

@@ -1,6 +1,7 @@
 """What stands before each page and each form: who asks, the CSRF token, the password again, and acting once."""
 
 import asyncio
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,10 +22,11 @@ MAX_FORM_BYTES = 4 << 20
 REMEMBERED_REQUESTS = 1024
 STEP_UP_FIELD = "step_up_password"
 CSRF_FIELD = "csrf_token"
+PROOF_FIELDS = (STEP_UP_FIELD, CSRF_FIELD)
 BACK_TO_PAGE = {"wrong-state", "changed-meanwhile", "already-decided", "pairing-expired", "not-found"}
 
 Key = tuple[str, str, str]
-"""Whose form it is, where it was sent, and its request id."""
+"""Whose form it is, where it was sent, and what it asks for."""
 Endpoint = Callable[[Request], Awaitable[Response]]
 PageHandler = Callable[[Visit], Awaitable[Response]]
 
@@ -49,9 +51,12 @@ class Form:
         return bool(self.fields.get(name))
 
     @property
-    def request_id(self) -> str:
-        """The id the page gave to this form: the same id acts once."""
-        return self.text("request_id")
+    def act_id(self) -> str | None:
+        """The id of what this form asks for: sent twice it is one act, but filled in anew it is another."""
+        if not self.text("request_id"):
+            return None
+        asked = sorted((name, values) for name, values in self.fields.items() if name not in PROOF_FIELDS)
+        return hashlib.sha256(repr(asked).encode()).hexdigest()
 
 
 FormHandler = Callable[[Visit, Form], Awaitable[Response]]
@@ -129,8 +134,7 @@ async def _password_again(visit: Visit, posted: Form) -> Response | None:
             wrong = "That is not your password." if error.code == "bad-credentials" else sentence(str(error))
         else:
             return None
-    own = (STEP_UP_FIELD, CSRF_FIELD)
-    kept = [(name, value) for name, values in posted.fields.items() if name not in own for value in values]
+    kept = [(name, value) for name, values in posted.fields.items() if name not in PROOF_FIELDS for value in values]
     return show(visit, "step_up.html", kept=kept, action=visit.request.url.path, wrong=wrong)
 
 
@@ -159,9 +163,11 @@ def _memory(visit: Visit) -> ActedOnce:
 
 
 async def _once(visit: Visit, posted: Form, handler: FormHandler) -> Response:
+    if posted.act_id is None:
+        return await handler(visit, posted)
     memory = _memory(visit)
-    key = (visit.person.account_id, visit.request.url.path, posted.request_id)
-    earlier = memory.answers.get(key) if posted.request_id else None
+    key = (visit.person.account_id, visit.request.url.path, posted.act_id)
+    earlier = memory.answers.get(key)
     if earlier is not None:
         return await asyncio.shield(earlier)
     future = memory.begin(key)

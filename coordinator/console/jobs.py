@@ -119,7 +119,7 @@ async def _submit(visit: Visit, posted: Form) -> Response:
             visit.person.account_id,
             JobSubmit(spec=canonical_text(cast("dict[str, Any]", raw))),
             by=visit.person.email,
-            idempotency_key=f"console-{posted.request_id}" if posted.request_id else None,
+            idempotency_key=posted.act_id,
         )
     except NotASpec as error:
         return _submit_page(visit, text, [FieldError(field="spec", message=str(error))], 422)
@@ -143,7 +143,9 @@ async def _cancel(visit: Visit, posted: Form) -> Response:
 async def _retry(visit: Visit, posted: Form) -> Response:
     job_id = visit.request.path_params["job_id"]
     start = "scratch" if posted.text("start") == "scratch" else "checkpoint"
-    job = await visit.services.queue.jobs.retry(visit.person.account_id, job_id, by=visit.person.email, start=start)
+    job = await visit.services.queue.jobs.retry(
+        visit.person.account_id, job_id, by=visit.person.email, start=start, idempotency_key=posted.act_id
+    )
     return go(f"/jobs/{job_id}", Notice("good", f"{job.name} is in the queue again."))
 
 

@@ -122,9 +122,7 @@ async def _approve(visit: Visit, posted: Form) -> Response:
             extend_while_healthy=choices.extend,
         )
         try:
-            worker = await visit.services.pairings.approve(
-                visit.person, pairing_id, approval, posted.request_id or None
-            )
+            worker = await visit.services.pairings.approve(visit.person, pairing_id, approval, posted.act_id)
         except ProblemError as error:
             if error.code != "name-taken":
                 raise

@@ -157,6 +157,9 @@ class Endings:
     def retry(self, conn: Connection, job: Job, start: RetryStart, by: str) -> None:
         """Queue an ended job again, from its newest checkpoint or from scratch."""
         resume = dict.fromkeys(_RESUME) if start == "scratch" else {}
+        if start == "scratch":
+            # A lost attempt that came back now would go on from where it was.
+            self._ledger.end_lost(conn, job.id, "superseded")
         again = set_job(
             conn,
             job.id,

@@ -1,7 +1,6 @@
 """What people do with jobs and see of them; console and HTTP endpoints call the same functions."""
 
 import hashlib
-from collections.abc import Callable
 
 import msgspec
 from sqlalchemy import Connection, func, insert, select
@@ -10,7 +9,7 @@ from coordinator.accounts.presence import Presence
 from coordinator.queue.endings import Endings
 from coordinator.queue.ledger import Ledger
 from coordinator.queue.records import Records
-from coordinator.queue.rows import Job, as_job, attempts_of, find_attempt, require_job
+from coordinator.queue.rows import as_job, attempts_of, find_attempt, require_job
 from coordinator.queue.views import Viewer, artifact_view
 from coordinator.storage import artifacts as artifact_rows
 from coordinator.storage.artifacts import NewArtifact
@@ -112,11 +111,35 @@ class JobService(Records):
 
     async def cancel(self, account_id: str, job_id: str, *, by: str) -> JobView:
         """Cancel a job: at once when it only waits, else as soon as its worker confirms."""
-        return await self._change(account_id, job_id, lambda conn, job: self._endings.cancel(conn, job, by))
 
-    async def retry(self, account_id: str, job_id: str, *, by: str, start: RetryStart = "checkpoint") -> JobView:
-        """Queue an ended job again."""
-        return await self._change(account_id, job_id, lambda conn, job: self._endings.retry(conn, job, start, by))
+        def write(conn: Connection) -> JobView:
+            self._endings.cancel(conn, require_job(conn, account_id, job_id), by)
+            return self._shown(conn, account_id, job_id)
+
+        return await self._db.write(write)
+
+    async def retry(
+        self,
+        account_id: str,
+        job_id: str,
+        *,
+        by: str,
+        start: RetryStart = "checkpoint",
+        idempotency_key: str | None = None,
+    ) -> JobView:
+        """Queue an ended job again; the same key again answers the same, even when the job has ended anew."""
+        body = encode(("retry", job_id, start))
+        now = self._ledger.clock.now()
+
+        def write(conn: Connection) -> Answer:
+            return idempotent(conn, account_id, idempotency_key, body, now, lambda: again(conn))
+
+        def again(conn: Connection) -> Answer:
+            self._endings.retry(conn, require_job(conn, account_id, job_id), start, by)
+            return 200, encode(self._shown(conn, account_id, job_id))
+
+        _, answer = await self._db.write(write)
+        return decode(answer, JobView)
 
     async def artifacts(self, account_id: str, job_id: str) -> "list[ArtifactView]":
         """Return what a job was given and has produced, newest first."""
@@ -140,13 +163,6 @@ class JobService(Records):
             return [StoredEvent(seq=seq, event=msgspec.json.decode(body)) for seq, body in found]
 
         return await self._db.read(read)
-
-    async def _change(self, account_id: str, job_id: str, act: Callable[[Connection, Job], None]) -> JobView:
-        def write(conn: Connection) -> JobView:
-            act(conn, require_job(conn, account_id, job_id))
-            return self._shown(conn, account_id, job_id)
-
-        return await self._db.write(write)
 
     def _shown(self, conn: Connection, account_id: str, job_id: str) -> JobView:
         job = require_job(conn, account_id, job_id)

@@ -206,6 +206,16 @@ def test_a_job_is_submitted_as_toml_or_json_and_a_second_click_submits_nothing(c
     assert "cartpole" in page
 
 
+def test_a_form_that_was_filled_in_anew_acts_anew(client: httpx.Client) -> None:
+    fields = fields_of(client.get("/jobs/new").text, "/jobs")
+    first, second, third = (
+        client.post("/jobs", data={**fields, "spec": SPEC_JSON.replace("from-json", name)}).headers["location"]
+        for name in ("first", "second", "first")
+    )
+    assert first == third != second
+    assert "second" in client.get(second).text
+
+
 def test_a_wrong_spec_names_each_field_and_keeps_what_was_typed(client: httpx.Client) -> None:
     spec = SAMPLE.replace("cycles = 13", "cycles = 0").replace("simulators = 8", "simulators = 99")
     answer = submit(client, "/jobs/new", "/jobs", spec=spec)

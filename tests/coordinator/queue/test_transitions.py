@@ -146,3 +146,16 @@ def test_stopping_is_never_a_failure(desk):
         desk.write(lambda conn, held=held: desk.endings.release(conn, find_held(*key(conn, held)[:3]), "stopped"))
         assert (desk.job(job_id).state, desk.job(job_id).failures) == ("queued", 0)
     assert desk.job(job_id).reason == "worker stopped, no checkpoint yet"
+
+
+def test_a_lost_attempt_does_not_come_back_into_a_job_that_starts_from_scratch(desk):
+    job_id = desk.submit(max_attempts=1)
+    first = desk.start(job_id, "one")
+    desk.pass_time(316)
+    desk.pass_time(3601)
+    assert desk.job(job_id).state == "failed"
+    desk.write(lambda conn: desk.endings.retry(conn, desk.job(job_id), "scratch", "ada"))
+    with pytest.raises(ProblemError) as refused:
+        desk.fence(first.attempt)
+    assert refused.value.code == "lease-superseded"
+    assert desk.job(job_id).state == "queued"

@@ -28,6 +28,19 @@ def test_a_resend_makes_no_second_job(hand, ada):
     assert (other.status_code, other.json()["code"]) == (422, "idempotency-mismatch")
 
 
+def test_a_resent_retry_queues_a_job_once(hand, worker, ada):
+    job_id = hand.submit(target={"worker": worker.approved.worker_name})
+    hand.fail(worker, hand.take(worker), "exception")
+    path = f"/v1/jobs/{job_id}/retry"
+    first = ada.send("POST", path, {}, Idempotency_Key="again-1").json()
+    assert (first["id"], first["state"]) == (job_id, "queued")
+    hand.fail(worker, hand.take(worker), "exception")
+    assert ada.send("POST", path, {}, Idempotency_Key="again-1").json() == first
+    assert hand.job(job_id)["state"] == "failed"
+    scratch = ada.send("POST", path, {"from": "scratch"}, Idempotency_Key="again-1")
+    assert (scratch.status_code, scratch.json()["code"]) == (422, "idempotency-mismatch")
+
+
 def test_an_input_that_was_never_uploaded_is_refused(hand, ada):
     ghost = [{"name": "code", "sha256": "0" * 64, "size": 1}]
     assert "/v1/blobs" in ada.send("POST", "/v1/jobs", {"spec": hand.spec(), "inputs": ghost}).json()["detail"]
@@ -39,7 +52,7 @@ def test_the_list_pages_from_the_newest_on_and_filters(hand, ada):
     made = [hand.submit(name=f"job {number}") for number in range(5)]
     page = ada.send("GET", "/v1/jobs?state=queued&limit=2").json()
     assert [job["id"] for job in page["items"]] == [made[4], made[3]]
-    rest = ada.send("GET", f"/v1/jobs?state=queued&limit=10&cursor={page['next']}").json()
+    rest = ada.send("GET", f"/v1/jobs?state=queued&limit=10&after={page['next']}").json()
     assert ([job["id"] for job in rest["items"]], rest["next"]) == ([made[2], made[1], made[0]], None)
     assert ada.send("GET", "/v1/jobs?state=sleeping").json()["code"] == "invalid-request"
     assert ada.send("GET", "/v1/jobs?limit=many").json()["code"] == "invalid-request"
