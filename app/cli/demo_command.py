@@ -65,7 +65,7 @@ def demo(
     kept = False
     with interrupts():
         try:
-            compared = _tell(story, job, terminal)
+            compared = _tell(story, job, terminal, keep=keep)
             kept = keep
         except (CliError, ProblemError) as error:
             _tell_failure(story, error, terminal)
@@ -93,11 +93,14 @@ def _find_spec(chosen: Path | None) -> Path:
     return path
 
 
-def _tell(story: Demo, job: Path, terminal: Terminal) -> Comparison:
+def _tell(story: Demo, job: Path, terminal: Terminal, *, keep: bool) -> Comparison:
     terminal.say()
     with step(terminal, "Starting a coordinator and a worker on this machine") as done:
         url = story.start()
         done(f"Coordinator and worker run; the console is at {url}", url=url)
+    if keep:
+        # Whoever keeps the demo wants to watch it train, so the way in comes before the training.
+        terminal.say(f"  Log in there as {EMAIL} with the password {story.password}", "dim")
     with step(terminal, "Pairing the worker") as done:
         codes: list[str] = []
         name = story.pair(lambda shown: codes.append(shown.user_code))
