@@ -84,13 +84,40 @@ def test_a_simulator_of_old_gym_is_explained_before_training(shop: JobShop) -> N
     assert "it must return 5" in error.message
 
 
-def test_a_reward_that_becomes_nan_in_training_fails_the_job_by_name(shop: JobShop) -> None:
-    step = (
-        "self.n = getattr(self, 'n', 0) + 1; "
-        "return numpy.zeros(1, numpy.float32), float('nan') if self.n > 90 else 1.0, False, self.n % 10 == 0, {}"
-    )
-    error = error_of(shop, *own(BODY.replace("STEP", step)))
-    assert (error.failure, "finite" in error.message) == ("exception", True)
+BAD_VALUES = {
+    "a reward in the benchmark": ("0.0, float('inf') if self.n > 55 else 1.0", "benchmark episode of seed 1000"),
+    "an observation in the benchmark": ("float('nan') if self.n > 55 else 0.0, 1.0", "benchmark episode of seed 1000"),
+    "a reward in training": ("0.0, float('nan') if self.total > 150 else 1.0", "simulator 0 gave a reward"),
+    "an observation in training": ("float('nan') if self.total > 150 else 0.0, 1.0", "simulator 0 gave an observation"),
+    "the last observation of all": ("float('nan') if self.total == 192 else 0.0, 1.0", "gave an observation"),
+}
+
+
+@pytest.mark.parametrize(("values", "told"), BAD_VALUES.values(), ids=BAD_VALUES)
+def test_a_value_that_is_none_fails_the_job_by_name(shop: JobShop, values: str, told: str) -> None:
+    # The checker plays fifty steps, the benchmark sixty, and a rollout begins sixty-four in each simulator.
+    code = f"""
+class Env(gymnasium.Env):
+    observation_space = spaces.Box(-1, 1, (1,), numpy.float32)
+    action_space = spaces.Discrete(2)
+    total = 0
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.n = 0
+        return numpy.zeros(1, numpy.float32), {{}}
+    def step(self, action):
+        self.n += 1
+        self.total += 1
+        seen, reward = {values}
+        return numpy.full(1, seen, numpy.float32), reward, False, False, {{}}
+"""
+    spec, files = own(code)
+    spec["benchmark"] = {"episodes_per_scenario": 1}
+    spec["training"] = {"cycles": 4, "simulators": 1, "max_episode_steps": 60, "rollout_fragment_length": 192}
+    error = error_of(shop, spec, files)
+    assert error.failure == "exception"
+    assert told in error.message
+    assert "finite number; correct the simulator" in error.message
 
 
 def test_running_out_of_memory_has_its_own_class(shop: JobShop) -> None:

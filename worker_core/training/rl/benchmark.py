@@ -1,5 +1,6 @@
 """Benchmarks: what a policy earns on fixed starts, so that untrained and trained can be compared."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +9,7 @@ import msgspec
 import numpy as np
 
 from worker_core.training.rl.policy import Policy
-from worker_core.training.rl.simulators import Maker
+from worker_core.training.rl.simulators import BadSimulatorValue, Maker
 from worker_core.training.rl.spaces import Floats, Observations
 
 _SIDE_BY_SIDE = 16
@@ -96,6 +97,9 @@ class Player:
 
     def _step(self, busy: "list[_Table]", rng: np.random.Generator, *, greedy: bool, ended: dict[int, Episode]) -> None:
         rows = np.stack([np.asarray(self._read(table.shown), np.float32) for table in busy])
+        if not np.isfinite(rows).all():
+            table = busy[int(np.argwhere(~np.isfinite(rows))[0][0])]
+            raise BadSimulatorValue(f"in the benchmark episode of seed {table.seed} the simulator gave an observation")
         noise = None if greedy else self._actions.noise(rng, 1, len(busy))[0]
         chosen = self._policy.choose(self._normalise(rows), noise)
         for table, action in zip(busy, self._actions.for_step(chosen), strict=True):
@@ -112,24 +116,26 @@ class _Table:
         self._env = env
         self.number: int | None = None
         self.shown: Any = None
-        self._seed = 0
+        self.seed = 0
         self._total = 0.0
         self._length = 0
 
     def begin(self, number: int, seed: int) -> None:
-        self.number, self._seed, self._total, self._length = number, seed, 0.0, 0
+        self.number, self.seed, self._total, self._length = number, seed, 0.0, 0
         self.shown, _ = self._env.reset(seed=seed)
 
     def step(self, action: Any) -> Episode | None:
         self.shown, reward, terminated, truncated, info = self._env.step(action)
         self._total += float(reward)
         self._length += 1
+        if not math.isfinite(self._total):
+            raise BadSimulatorValue(f"in the benchmark episode of seed {self.seed} the simulator gave a reward")
         if not (terminated or truncated):
             return None
         self.number = None
         success = info.get("is_success")
         return Episode(
-            seed=self._seed,
+            seed=self.seed,
             total=self._total,
             length=self._length,
             terminated=bool(terminated),

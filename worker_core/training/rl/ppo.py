@@ -17,15 +17,11 @@ from numpy.typing import NDArray
 from worker_core.training.rl.descent import Batch, Descent, Figures
 from worker_core.training.rl.moments import RewardScale, RunningMoments
 from worker_core.training.rl.policy import Policy
-from worker_core.training.rl.simulators import CutOff, Simulators
+from worker_core.training.rl.simulators import BadSimulatorValue, CutOff, Simulators
 from worker_core.training.rl.spaces import Floats
 from worker_core.wire.spec import Ppo
 
 Stats = dict[str, float]
-
-
-class BadSimulatorValue(ValueError):
-    """A simulator gave a number that is none, so nothing can be learned from it."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +68,13 @@ class PpoLearner:
             chosen[t] = self.policy.choose(self.normalised(simulators.current), noise[t])
             simulators.step(t, chosen[t], rewards[t], ends[t])
             tick(t)
-        _refuse_non_finite(seen, rewards)
-        return self._scaled(Rollout(seen, chosen, rewards, ends, simulators.take_cut_offs(), simulators.current))
+        cut_offs = simulators.take_cut_offs()
+        _refuse_non_finite("an observation", seen)
+        _refuse_non_finite("an observation", simulators.current[None])
+        for cut in cut_offs:
+            _refuse_non_finite("an observation", cut.observation[None, None], cut.simulator)
+        _refuse_non_finite("a reward", rewards)
+        return self._scaled(Rollout(seen, chosen, rewards, ends, cut_offs, simulators.current))
 
     # 2. Judge and estimate: V(s), log π_old(a|s), and the advantage of each action (GAE, arXiv:1506.02438).
 
@@ -195,11 +196,8 @@ def _rows(array: NDArray[Any]) -> NDArray[Any]:
     return array.reshape(array.shape[0] * array.shape[1], -1)
 
 
-def _refuse_non_finite(observations: Floats, rewards: Floats) -> None:
-    for name, array in (("an observation", observations), ("a reward", rewards)):
-        if not np.isfinite(array).all():
-            _, simulator = np.argwhere(~np.isfinite(array))[0][:2]
-            raise BadSimulatorValue(
-                f"simulator {simulator} gave {name} that is not a finite number; correct the simulator so that every "
-                "value is finite"
-            )
+def _refuse_non_finite(what: str, array: Floats, first: int = 0) -> None:
+    """Refuse values, steps x simulators, of which one is none; ``first`` is the number of the first simulator."""
+    if not np.isfinite(array).all():
+        _, simulator = np.argwhere(~np.isfinite(array))[0][:2]
+        raise BadSimulatorValue(f"simulator {first + simulator} gave {what}")

@@ -23,6 +23,15 @@ Origin = dict[str, object]
 RECENT_EPISODES = 100
 
 
+class BadSimulatorValue(ValueError):
+    """A simulator gave a number that is none, so nothing can be learned from it."""
+
+    def __init__(self, who_gave_what: str) -> None:
+        super().__init__(
+            f"{who_gave_what} that is not a finite number; correct the simulator so that every value is finite"
+        )
+
+
 @dataclass(frozen=True)
 class EpisodeEnd:
     """How a training episode went; ``success`` is None where the simulator does not say."""

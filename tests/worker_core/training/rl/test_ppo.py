@@ -10,8 +10,8 @@ from gymnasium.wrappers import TimeLimit
 
 from worker_core.training.rl.descent import NumpyDescent
 from worker_core.training.rl.policy import Policy
-from worker_core.training.rl.ppo import BadSimulatorValue, PpoLearner, gae, normalised_in_groups
-from worker_core.training.rl.simulators import Simulators
+from worker_core.training.rl.ppo import PpoLearner, gae, normalised_in_groups
+from worker_core.training.rl.simulators import BadSimulatorValue, Simulators
 from worker_core.training.rl.spaces import Observations, read_actions
 from worker_core.wire.spec import Ppo
 
