@@ -112,8 +112,7 @@ class BoxActions:
     def __init__(self, space: "spaces.Box[Any]") -> None:
         self.space = space
         self.outputs = self.columns = int(np.prod(space.shape))
-        self._low = np.ravel(space.low).astype(np.float32)
-        self._high = np.ravel(space.high).astype(np.float32)
+        self._low, self._high = np.ravel(space.low), np.ravel(space.high)
 
     def noise(self, rng: np.random.Generator, steps: int, simulators: int) -> Floats:
         """Return standard normal noise, to be scaled by the policy's spread."""
@@ -125,7 +124,8 @@ class BoxActions:
 
     def for_step(self, chosen: NDArray[Any]) -> list[Any]:
         """Return what each simulator's ``step`` takes: inside the bounds, in the space's own type."""
-        bounded = np.clip(chosen, self._low, self._high).astype(self.space.dtype)
+        # Cut in the space's own type: a bound that was rounded to another may lie outside.
+        bounded = np.clip(chosen.astype(self.space.dtype), self._low, self._high)
         return [row.reshape(self.space.shape) for row in bounded]
 
     def describe(self) -> dict[str, object]:

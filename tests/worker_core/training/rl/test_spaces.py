@@ -54,6 +54,14 @@ def test_continuous_actions_stay_within_bounds_and_type() -> None:
     assert all(space.contains(row) for row in taken)
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+def test_an_action_at_a_bound_that_rounds_is_inside_the_space(kind: Any) -> None:
+    space = spaces.Box(kind(-0.1), kind(0.7), (2,), kind)
+    taken = read_actions(space).for_step(np.array([[-7, 7]], np.float32))[0]
+    assert taken.dtype == kind
+    assert space.contains(taken)
+
+
 def test_sampling_follows_the_logits() -> None:
     actions = read_actions(spaces.Discrete(3))
     logits = np.log(np.array([0.2, 0.5, 0.3], np.float32))[None].repeat(20_000, axis=0)
