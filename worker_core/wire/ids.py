@@ -1,14 +1,11 @@
 """Identifiers: a prefix that says what a thing is, then a UUIDv7 (RFC 9562) so that they sort by birth."""
 
 import os
-import re
 import time
 from typing import Literal
 
 Prefix = Literal["wrk", "job", "att", "ses", "art", "upl", "prg", "acc", "tok", "req", "ins"]
 """worker, job, attempt, session (connection), artifact, upload, pairing, account, API token, request, instance."""
-
-_SHAPE = re.compile(r"^(wrk|job|att|ses|art|upl|prg|acc|tok|req|ins)_[0-9a-f]{32}$")
 
 
 def new_id(prefix: Prefix) -> str:
@@ -18,8 +15,3 @@ def new_id(prefix: Prefix) -> str:
     value = (milliseconds & (2**48 - 1)) << 80 | 0x7 << 76 | (random >> 68 & 0xFFF) << 64
     value |= 0b10 << 62 | random & (2**62 - 1)
     return f"{prefix}_{value:032x}"
-
-
-def is_id(text: str, prefix: Prefix) -> bool:
-    """Tell whether ``text`` is a well-formed identifier of this kind."""
-    return _SHAPE.match(text) is not None and text.startswith(prefix + "_")

@@ -66,7 +66,7 @@ class Target(_Part):
 
 
 class JobLimits(_Part):
-    """What ends a job that takes too much. ``max_spend`` has no meaning yet and must stay null."""
+    """What ends a job that takes too much. ``max_spend`` and ``idle_minutes`` are for kinds of jobs to come."""
 
     max_runtime_minutes: Annotated[float, Meta(ge=1, le=10_080)] = 720
     max_disk_gb: Annotated[float, Meta(ge=1, le=2_000)] = 20
@@ -185,7 +185,9 @@ class JobSpec(_Part):
     target: Target = Target()
     files: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=400)], ...], Meta(max_length=1_000)] = ()
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
-    on_lease_loss: Literal["continue", "stop"] = "continue"
+    on_lease_loss: Annotated[
+        Literal["continue"], Meta(description="'continue'; 'stop' is not supported by this version")
+    ] = "continue"
     max_offline_minutes: Annotated[float, Meta(ge=0, le=10_080)] = 60
     limits: JobLimits = JobLimits()
     checkpoint: CheckpointRule = CheckpointRule()
@@ -251,7 +253,7 @@ def learned_skill(spec: JobSpec) -> Skill:
 def _entry_errors(spec: JobSpec) -> list[FieldError]:
     simulator = spec.system.simulator
     errors: list[FieldError] = []
-    if not _ENTRY.match(simulator.entry):
+    if not _ENTRY.fullmatch(simulator.entry):
         message = (
             f"{shown(simulator.entry)} is not allowed; write gymnasium:ID for a registered simulator "
             "(gymnasium:CartPole-v1), or module:Class for one in the job's files (my_env:MyEnv)"
