@@ -65,7 +65,11 @@ class Polls:
         self._parked.park(poll)
         try:
             while True:
+                offered = poll.offered
                 found = await self._look(poll, session_id, request)
+                if found is None and poll.offered == offered:
+                    # The offer it was woken for is gone again, so it may be offered something else.
+                    poll.offered = None
                 if found is not None or poll.ended is not None or not await poll.wait(end - loop.time()):
                     return found
         finally:
@@ -87,7 +91,7 @@ class Polls:
 
     def _see(self, conn: Connection, poll: ParkedPoll, session_id: str, request: PollRequest) -> _Seen:
         now = self._ledger.clock.now()
-        row = assert_worker_live(conn, poll.worker_id, session_id, now)
+        row = assert_worker_live(conn, poll.worker_id, session_id)
         verdicts = [self._leases.verdict(conn, poll.worker_id, held.attempt_id, held.epoch) for held in request.leases]
         lost = tuple(state.attempt_id for state in verdicts if state.verdict == "revived")
         control = control_for(conn, poll.worker_id, request.observed, now=now, gen=self._generation)

@@ -70,3 +70,26 @@ def test_the_end_of_the_coordinator_answers_all_polls(start_coordinator, hand_of
     assert [answer.status_code for answer in answers] == [204, 204, 204]
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
     assert time.monotonic() - asked < 5.0
+
+
+def test_a_poll_whose_offer_vanished_is_offered_the_next_job(hand, worker, coordinator):
+    parked = coordinator.services.queue.parked
+    hand.poll(worker, 0)
+    offers = []
+    waiting = threading.Thread(target=lambda: offers.append(hand.offer(worker, 20)))
+    waiting.start()
+    eventually(lambda: worker.worker_id in parked._polls)
+    time.sleep(0.3)
+
+    async def wake_for_nothing():
+        poll = parked._polls[worker.worker_id]
+        poll.offered = "att_" + "0" * 32
+        poll.wake()
+
+    coordinator.do(wake_for_nothing())
+    time.sleep(0.3)
+    asked = time.monotonic()
+    job_id = hand.submit()
+    waiting.join(25)
+    assert offers[0]["job_id"] == job_id
+    assert time.monotonic() - asked < 5.0
