@@ -55,7 +55,7 @@ def worker_revoked(row: AnyRow) -> ProblemError:
     return problem("worker-revoked", f"{row.name} was revoked {rfc3339(row.revoked_at)}", signed=row.revocation)
 
 
-def assert_worker_live(conn: Connection, worker_id: str, session_id: str, now: float) -> AnyRow:
+def assert_worker_live(conn: Connection, worker_id: str, session_id: str) -> AnyRow:
     """Return the worker's row if it is not revoked and this is its connection; call it first in every transaction."""
     row = conn.execute(select(worker).where(worker.c.id == worker_id)).first()
     if row is None:

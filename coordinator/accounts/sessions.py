@@ -71,7 +71,7 @@ class Sessions:
         """Give a connection a fresh token; the older one stays good for a minute (S2)."""
 
         def write(conn: Connection) -> TokenIssued:
-            assert_worker_live(conn, row.id, session_id, self._clock.now())
+            assert_worker_live(conn, row.id, session_id)
             return TokenIssued(token=self._issue(conn, row.id, session_id), token_ttl=self._settings.token_ttl_s)
 
         return await self._db.write(write)
@@ -81,7 +81,7 @@ class Sessions:
         now = self._clock.now()
 
         def write(conn: Connection) -> None:
-            assert_worker_live(conn, caller.worker_id, caller.session_id, now)
+            assert_worker_live(conn, caller.worker_id, caller.session_id)
             conn.execute(update(worker).where(worker.c.id == caller.worker_id).values(session_id=None))
             _end(conn, caller.session_id, now, reason[:200] or "goodbye")
             self._work.record_change(conn, caller.account_id, "worker", caller.worker_id)

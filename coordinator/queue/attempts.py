@@ -127,7 +127,7 @@ class Attempts:
 
     async def _write(self, caller: Caller, act: Callable[[Connection, AnyRow], T]) -> T:
         def write(conn: Connection) -> T:
-            row = assert_worker_live(conn, caller.worker_id, caller.session_id, self._ledger.clock.now())
+            row = assert_worker_live(conn, caller.worker_id, caller.session_id)
             return act(conn, row)
 
         return await self._db.write(write)

@@ -49,7 +49,7 @@ class Ingest:
         """Store what is new in a batch and return the first number that is still missing."""
 
         def write(conn: Connection) -> EventsTaken:
-            assert_worker_live(conn, caller.worker_id, caller.session_id, self._ledger.clock.now())
+            assert_worker_live(conn, caller.worker_id, caller.session_id)
             held = self._ledger.fence(conn, attempt_id, caller.worker_id, batch.epoch)
             next_seq = held.attempt.next_seq
             if batch.first_seq > next_seq:

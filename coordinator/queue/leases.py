@@ -76,7 +76,7 @@ class Leases:
         """Give lost attempts their jobs back where nobody else was granted them; return those that live again."""
 
         def write(conn: Connection) -> set[str]:
-            assert_worker_live(conn, worker_id, session_id, self._ledger.clock.now())
+            assert_worker_live(conn, worker_id, session_id)
             found = [find_held(conn, attempt_id, worker_id) for attempt_id in attempt_ids]
             lost = [held for held in found if held is not None and held.attempt.state == "lost"]
             return {held.attempt.id for held in lost if self._ledger.revive(conn, held)}
@@ -115,7 +115,7 @@ class Leases:
 
     def _see(self, conn: Connection, worker_id: str, session_id: str, beat: Heartbeat) -> _Beat:
         now = self._ledger.clock.now()
-        row = assert_worker_live(conn, worker_id, session_id, now)
+        row = assert_worker_live(conn, worker_id, session_id)
         return _Beat(
             control=control_for(conn, worker_id, beat.observed, now=now, gen=self._generation),
             authorization=authorization_of(row, now),

@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from coordinator.accounts.keys import CoordinatorKeys
 from coordinator.accounts.presence import Presence
@@ -27,10 +27,9 @@ from coordinator.queue.views import current_job_view
 from coordinator.settings import Settings
 from coordinator.storage.database import Database
 from coordinator.storage.schema_queue import attempt as attempt_table
-from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.client import CurrentJob
 from worker_core.wire.session import HeldAttempt, Verdict
-from worker_core.wire.vocabulary import JOB_END_STATES, LIVE_ATTEMPT_STATES
+from worker_core.wire.vocabulary import LIVE_ATTEMPT_STATES
 
 WORKER_FAULTS = ("crash", "signal", "silence", "device-lost", "start-failed", "lost")
 """Failures that speak against the workstation rather than against the job."""
@@ -128,9 +127,3 @@ class QueueService:
     def wake_worker(self, worker_id: str) -> None:
         """Let the worker's parked poll look again."""
         self.parked.wake_worker(worker_id)
-
-    def open_jobs(self, conn: Connection, account_id: str) -> int:
-        """Return how many jobs of an account have not ended."""
-        j = job_table.c
-        query = select(func.count()).where(j.account_id == account_id, j.state.not_in(JOB_END_STATES))
-        return conn.execute(query).scalar() or 0

@@ -187,8 +187,8 @@ def touch_blob(conn: Connection, account_id: str, sha256: str, now: float) -> No
     conn.execute(update(blob_table).where(*mine).values(used_at=now))
 
 
-def forget_uploads(conn: Connection, before: float) -> list[str]:
-    """Drop uploads without a byte since ``before``, with artifacts that never arrived; return their ids."""
+def forget_uploads(conn: Connection, before: float) -> None:
+    """Drop uploads without a byte since ``before``, with artifacts that never arrived."""
     u = upload_table.c
     old = conn.execute(select(u.id, u.artifact_id).where(u.last_byte_at < before)).all()
     for upload_id, artifact_id in old:
@@ -196,18 +196,16 @@ def forget_uploads(conn: Connection, before: float) -> list[str]:
         conn.execute(
             delete(artifact_table).where(artifact_table.c.id == artifact_id, artifact_table.c.state == "uploading")
         )
-    return [upload_id for upload_id, _ in old]
 
 
-def forget_blobs(conn: Connection, before: float) -> list[str]:
-    """Drop blobs nothing refers to and nobody used since ``before``; return their contents."""
+def forget_blobs(conn: Connection, before: float) -> None:
+    """Drop blobs nothing refers to and nobody used since ``before``."""
     b, a = blob_table.c, artifact_table.c
     named = exists().where(a.account_id == b.account_id, a.sha256 == b.sha256, a.job_id.is_not(None))
     idle = conn.execute(select(b.account_id, b.sha256).where(b.used_at < before, ~named)).all()
     for account_id, sha256 in idle:
         conn.execute(delete(artifact_table).where(a.account_id == account_id, a.sha256 == sha256, a.job_id.is_(None)))
         conn.execute(delete(blob_table).where(b.account_id == account_id, b.sha256 == sha256))
-    return [sha256 for _, sha256 in idle]
 
 
 def forget_superseded(conn: Connection, before: float) -> None:
