@@ -80,7 +80,7 @@ class ArtifactService:
 
     async def write_chunk(self, uploader: Uploader, upload_id: str, offset: int, chunk: bytes, digest: bytes) -> int:
         """Store one chunk and return the new offset (PATCH)."""
-        if hashlib.sha256(chunk).digest() != digest:
+        if (await asyncio.to_thread(hashlib.sha256, chunk)).digest() != digest:
             raise problem("digest-mismatch", "the chunk does not have its Content-Digest; send it again")
         async with self._alone(upload_id):
             upload = await self.find(uploader, upload_id)
@@ -204,7 +204,7 @@ class ArtifactService:
 
     def _upload(self, conn: Connection, uploader: Uploader, upload_id: str) -> Upload:
         if uploader.worker_id is not None:
-            assert_worker_live(conn, uploader.worker_id, uploader.session_id, self._ledger.clock.now())
+            assert_worker_live(conn, uploader.worker_id, uploader.session_id)
         upload = rows.find_upload(conn, upload_id, uploader.account_id, uploader.worker_id)
         if upload is None:
             raise problem("not-found", f"no upload {upload_id}")
@@ -233,7 +233,7 @@ class ArtifactService:
             self._ledger.feed.record(conn, artifact.account_id, "artifact", artifact.job_id, detail)
 
     def _check_live(self, conn: Connection, caller: Caller) -> None:
-        assert_worker_live(conn, caller.worker_id, caller.session_id, self._ledger.clock.now())
+        assert_worker_live(conn, caller.worker_id, caller.session_id)
 
     def _check_lease(self, conn: Connection, caller: Caller, attempt_id: str) -> Held:
         self._check_live(conn, caller)
