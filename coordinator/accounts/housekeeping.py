@@ -1,17 +1,21 @@
 """Rows that nobody needs any more."""
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection, delete, exists
 
 from coordinator.settings import Settings
 from coordinator.storage.idempotency import forget_old_answers
-from coordinator.storage.schema import login, pairing, worker_token
+from coordinator.storage.schema import login, pairing, session, worker_token
 
 PAIRINGS_KEPT_S = 86400.0
+CONNECTIONS_KEPT_S = 86400.0
 
 
 def forget_old_rows(conn: Connection, settings: Settings, now: float) -> None:
-    """Drop expired tokens and log-ins, pairings of yesterday, and answers kept for repetition."""
+    """Drop expired tokens and log-ins, pairings and connections of yesterday, and answers kept for repetition."""
     conn.execute(delete(worker_token).where(worker_token.c.expires_at < now - settings.token_ttl_s))
+    # Who still sends a token of an ended connection is told why it ended; after that nobody asks.
+    spoken_of = exists().where(worker_token.c.session_id == session.c.id)
+    conn.execute(delete(session).where(session.c.ended_at < now - CONNECTIONS_KEPT_S, ~spoken_of))
     conn.execute(delete(login).where(login.c.expires_at < now))
     conn.execute(delete(pairing).where(pairing.c.expires_at < now - PAIRINGS_KEPT_S))
     forget_old_answers(conn, now - settings.idempotency_keep_s)

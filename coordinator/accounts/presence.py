@@ -163,7 +163,11 @@ class Presence:
         def write(conn: Connection) -> None:
             conn.execute(change, rows)
 
-        await self._db.write(write)
+        try:
+            await self._db.write(write)
+        except Exception:
+            self._dirty |= dirty
+            raise
 
     def _set(self, worker_id: str, contact: Contact) -> None:
         self._contacts[worker_id] = contact

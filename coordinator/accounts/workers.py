@@ -214,7 +214,7 @@ class Workers:
 
     def _extend(self, conn: Connection, worker_id: str, session_id: str, health: Health) -> ExtendAnswer | ProblemError:
         now = self._clock.now()
-        row = assert_worker_live(conn, worker_id, session_id, now)
+        row = assert_worker_live(conn, worker_id, session_id)
         refusals = self._refusals(conn, row, health, now)
         if refusals:
             return ExtendAnswer(authorization=authorization_of(row, now), extended=False, reasons=tuple(refusals))
@@ -259,7 +259,7 @@ def find_worker(conn: Connection, account_id: str, id_or_name: str) -> AnyRow:
             worker.c.removed_at.is_(None),
             or_(worker.c.id == id_or_name, worker.c.name == id_or_name),
         )
-        .order_by(worker.c.revoked_at.is_not(None), worker.c.created_at.desc())
+        .order_by(worker.c.id != id_or_name, worker.c.revoked_at.is_not(None), worker.c.created_at.desc())
     )
     row = conn.execute(query).first()
     if row is None:

@@ -79,7 +79,7 @@ def sign_in_first(request: Request) -> Response:
     """Send to the log-in page, and back afterwards where that is a page to look at."""
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     if request.method not in ("GET", "HEAD"):
-        target = local_path(request.headers.get("hx-current-url"), "/workers")
+        target = "/workers"
     return RedirectResponse(f"/login?next={quote(target, safe='/')}", status_code=303)
 
 

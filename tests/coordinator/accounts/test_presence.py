@@ -139,3 +139,24 @@ def test_versions_are_compared_as_numbers(version, floor, older):
 )
 def test_networks_are_what_one_household_shares(one, other, same):
     assert (network_of(one) == network_of(other)) is same
+
+
+async def test_contacts_that_could_not_be_written_down_are_written_later(tmp_path, clock):
+    database = Database.open(tmp_path / "test.db")
+    presence = Presence(database, clock, 45.0)
+    note(presence)
+    written = []
+
+    class Full:
+        async def write(self, run):
+            written.append(run)
+            if len(written) == 1:
+                raise OSError("the disk is full")
+
+    presence._db = Full()  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(OSError, match="full"):
+        await presence.flush()
+    await presence.flush()
+    await presence.flush()
+    assert len(written) == 2
+    database.close()

@@ -3,8 +3,11 @@
 import pytest
 from joserfc import jws
 from joserfc.jwk import OKPKey
+from sqlalchemy import select
 
+from coordinator.accounts.housekeeping import forget_old_rows
 from coordinator.accounts.keys import CoordinatorKeys
+from coordinator.storage.schema import session
 from worker_core.wire.codec import decode
 from worker_core.wire.ids import new_id
 from worker_core.wire.problems import Problem
@@ -274,3 +277,23 @@ def test_another_coordinators_key_signs_something_else(tmp_path):
     keys = CoordinatorKeys.load(tmp_path)
     assert CoordinatorKeys.load(tmp_path).thumbprint == keys.thumbprint
     assert (tmp_path / "coordinator-key.pem").stat().st_mode & 0o077 == 0
+
+
+def test_connections_of_long_ago_are_forgotten_and_the_present_one_is_not(start_coordinator):
+    live = start_coordinator(token_ttl_s=300_000.0)
+    station = live.worker(live.person("ada@example.org"))
+    for number in range(2, 5):
+        previous, station.instance_id = station.instance_id, f"instance-{number}"
+        station.connect(session_seq=number, prev_instance_ids=(previous,))
+
+    def tidied() -> int:
+        now = live.services.clock.now()
+        live.do(live.services.db.write(lambda conn: forget_old_rows(conn, live.settings, now)))
+        return live.do(live.services.db.read(lambda conn: len(conn.execute(select(session)).all())))
+
+    assert tidied() == 4
+    live.forward(2 * 86400)
+    assert tidied() == 4, "their tokens are still good for an answer"
+    live.forward(6 * 86400)
+    assert tidied() == 1
+    station.connect(session_seq=4)

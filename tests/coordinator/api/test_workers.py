@@ -70,6 +70,12 @@ def test_a_worker_may_be_named_by_its_name(ada, worker):
     assert ada.send("POST", f"/v1/workers/{name}/drain").json()["id"] == worker.worker_id
 
 
+def test_an_id_means_its_worker_even_if_another_is_named_like_it(coordinator, ada, worker):
+    other = coordinator.workstation()
+    other.pair(ada, worker.worker_id)
+    assert ada.send("GET", f"/v1/workers/{worker.worker_id}").json()["id"] == worker.worker_id
+
+
 def test_a_change_needs_the_revision_the_person_saw(ada, worker):
     path = f"/v1/workers/{worker.worker_id}"
     shown = ada.send("GET", path)
