@@ -20,12 +20,14 @@ async def take_artifact(
 ) -> None:
     """Keep the file and the wish to upload it; raises :class:`BadArtifact`, OSError or JournalError."""
     source = _inside(workspace, ready.path)
+    if not source.is_file():
+        raise BadArtifact(f"the file {ready.path} is not there, or is no plain file")
     try:
         await asyncio.to_thread(add_blob, paths.blobs, source, ready.sha256, ready.size)
     except BlobDamaged as error:
         raise BadArtifact(f"the file {ready.path}: {error}") from error
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise BadArtifact(f"the file {ready.path} is not there, or is a folder") from error
+    except FileNotFoundError as error:
+        raise BadArtifact(f"the file {ready.path} went away") from error
     await _record(paths, journal, attempt_id, ready, now)
 
 

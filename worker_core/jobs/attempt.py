@@ -249,8 +249,10 @@ class AttemptRun:
             async for frame in self._channel.frames():
                 self._spoke = self._keeping = True
                 self._watch.heard()
-                await self._take(self._channel, workspace, frame)
-                self._keeping = False
+                try:
+                    await self._take(self._channel, workspace, frame)
+                finally:
+                    self._keeping = False
         except (BadMessage, BadArtifact) as error:
             self._trouble = str(error)
             self._perform(self._watch.kill("broken"))

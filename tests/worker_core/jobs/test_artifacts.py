@@ -1,6 +1,7 @@
 """Files that a job announces: those of its workspace, and no others."""
 
 import hashlib
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ async def take(bench: Any, attempt: Callable[..., NewAttempt], path: str, conten
     workspace = bench.paths.workspaces / row.attempt_id
     (workspace / "results").mkdir(parents=True)
     (workspace / "results" / "file").write_bytes(content)
+    os.mkfifo(workspace / "results" / "pipe")
     (workspace / "results" / "link").symlink_to("file")
     (bench.paths.workspaces / "outside").write_bytes(CONTENT)
     ready = ArtifactReady(
@@ -44,6 +46,7 @@ async def test_a_file_of_the_workspace_is_taken(bench: Any, attempt: Callable[..
         "results/link",
         "results",
         "results/none",
+        "results/pipe",
         # What would lead elsewhere on Windows, and what no system has.
         "..\\outside",
         "C:\\outside",

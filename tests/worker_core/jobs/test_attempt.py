@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from worker_core.jobs import attempt as attempt_module
 from worker_core.jobs.blobs import blob_path
+from worker_core.jobs.pipes import PipeReader
 from worker_core.jobs.process import find_tree
 from worker_core.journal.records import Appended, JournalFull, NewAttempt
 from worker_core.wire.events import CheckpointSaved, Dropped, Event, Log, Metric
@@ -204,6 +205,15 @@ async def test_a_last_word_that_the_journal_cannot_keep_yet_is_not_lost(
     assert (await bench.journal.attempt(bench.attempt_id)).done.outcome == "succeeded"
 
 
+class HeldOpen(PipeReader):
+    """Output that never ends, because a process that cannot be found holds it."""
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for data in super().chunks():
+            yield data
+        await asyncio.Event().wait()
+
+
 async def test_a_job_that_nobody_can_listen_to_is_ended_at_once(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run = await bench.start("ignore-orders")
     keep = bench.journal.append
@@ -214,6 +224,8 @@ async def test_a_job_that_nobody_can_listen_to_is_ended_at_once(bench: Any, monk
         return keep(attempt_id, event)
 
     monkeypatch.setattr(bench.journal, "append", fail)
+    monkeypatch.setattr(attempt_module, "_DRAIN_LIMIT_S", 0.2)
+    monkeypatch.setattr(attempt_module, "PipeReader", HeldOpen)
     async with asyncio.timeout(20):
         end = await run.run()
     assert (end.outcome, end.error.failure) == ("failed", "exception")
