@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import pytest
 from safetensors.numpy import load_file
 from training_core import JobShop, quick_spec, wait_until
 
@@ -45,6 +46,17 @@ def test_metrics_carry_their_promised_names(shop: JobShop) -> None:
     assert [step for step, _ in training] == sorted({step for step, _ in training})
     progress = [body.progress for body in job.bodies if isinstance(body, Status)]
     assert progress == sorted(progress)
+
+
+def test_the_learning_rate_falls_in_a_straight_line_to_the_last_planned_decision(shop: JobShop) -> None:
+    rates = [
+        (step, values["train/learning_rate"])
+        for step, values in shop.run(quick_spec(ppo={"learning_rate": 0.01, "n_epochs": 1})).metrics()
+        if "train/learning_rate" in values
+    ]
+    began = [0, *(step for step, _ in rates[:-1])]
+    assert rates[-1][0] == 4_800
+    assert [rate for _, rate in rates] == pytest.approx([0.01 * (1 - at / 4_800) for at in began])
 
 
 def test_the_benchmark_says_what_was_gained_on_the_same_starts(shop: JobShop) -> None:

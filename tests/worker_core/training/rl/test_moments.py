@@ -26,6 +26,13 @@ def test_normalised_rows_are_cut() -> None:
     assert moments.normalise(np.array([[1.0], [1e9], [-1e9]], np.float32)).ravel().tolist() == [0, CLIP, -CLIP]
 
 
+def test_rewards_are_divided_by_the_spread_of_discounted_returns_that_begin_anew_with_each_episode() -> None:
+    rewards, ends = np.array([[1.0], [2.0], [4.0]], np.float32), np.array([[0.0], [1.0], [0.0]], np.float32)
+    scaled = RewardScale(1, 0.5).scale(rewards, ends)
+    spread = np.std([1.0, 0.5 * 1.0 + 2.0, 4.0])
+    assert np.allclose(scaled, rewards / spread)
+
+
 def test_moments_and_scales_come_back_from_arrays() -> None:
     one, other = RewardScale(2, 0.9), RewardScale(2, 0.9)
     rng = np.random.default_rng(0)

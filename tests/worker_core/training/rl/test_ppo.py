@@ -8,6 +8,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
+from worker_core.training.rl.benchmark import Player
 from worker_core.training.rl.descent import NumpyDescent
 from worker_core.training.rl.policy import Policy
 from worker_core.training.rl.ppo import PpoLearner, gae, normalised_in_groups
@@ -33,6 +34,22 @@ class Corridor(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self.at += 1
         return np.ones(1, np.float32), self.reward, self.at == self.ends_after, False, {}
+
+
+class Shifting(gymnasium.Env[Any, Any]):
+    """Shows 5, 6, 7 and so on."""
+
+    observation_space = spaces.Box(-1000, 1000, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.shown = 5.0
+        return np.array([self.shown], np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.shown += 1
+        return np.array([self.shown], np.float32), 1.0, False, False, {}
 
 
 def learner_on(env: Any, settings: Ppo, count: int = 1) -> tuple[PpoLearner, Simulators]:
@@ -80,6 +97,25 @@ def test_advantages_are_normalised_within_each_minibatch_and_a_single_one_stays(
     assert np.allclose([groups[:4].mean(), groups[4:8].mean()], 0, atol=1e-6)
     assert np.allclose([groups[:4].std(ddof=1), groups[4:8].std(ddof=1)], 1)
     assert groups[8] == 64
+
+
+def test_the_statistics_of_normalisation_stand_still_in_a_rollout_and_while_a_benchmark_plays() -> None:
+    settings = Ppo(hidden=(4,), normalize_observation=True, normalize_reward=True)
+    learner, simulators = learner_on(Shifting, settings)
+    rng = np.random.default_rng(0)
+    first = learner.collect(simulators, 8, rng, lambda _row: None)
+    assert first.observations.ravel().tolist() == pytest.approx([5, 6, 7, 8, 9, 10, 10, 10])  # cut at 10, not scaled
+    assert learner.observed is not None
+    assert learner.observed.count == 8
+    assert learner.observed.mean[0] == pytest.approx(8.5)
+    before = {name: array.copy() for name, array in learner.observed.arrays("observed").items()}
+    player = Player(
+        lambda: TimeLimit(Shifting(), 20), Observations(Shifting.observation_space), learner.policy, learner.normalised
+    )
+    player.play([1, 2], greedy=True, tick=lambda _share: None)
+    assert all(np.array_equal(before[name], array) for name, array in learner.observed.arrays("observed").items())
+    second = learner.collect(simulators, 1, rng, lambda _row: None)
+    assert second.observations[0, 0, 0] == pytest.approx((13 - 8.5) / np.std(range(8)))
 
 
 def test_every_row_of_a_rollout_is_learned_from_once_in_a_pass() -> None:
