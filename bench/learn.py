@@ -6,6 +6,7 @@ Each run prints one line, with `--json` one JSON object a line; the exit code is
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -104,7 +105,8 @@ def run_bare(workspace: Path) -> Done:
     splitter = FrameSplitter()
     while data := os.read(frames_read, 65536):
         for frame in map(unpack_frame, splitter.feed(data)):
-            os.write(orders_write, pack(Order(ack=frame.id)))
+            with contextlib.suppress(BrokenPipeError):  # a job that died still has frames in the pipe
+                os.write(orders_write, pack(Order(ack=frame.id)))
             done = frame.body if isinstance(frame.body, Done) else done
     process.wait()
     os.close(frames_read)
