@@ -78,9 +78,11 @@ class Journal:
         return self._writer.fault
 
     async def close(self) -> None:
-        """Write what waits and close the file."""
-        await self._writer.close()
-        await self._database.close()
+        """Write what waits and close the file, which is closed too when nothing can be written."""
+        try:
+            await self._writer.close()
+        finally:
+            await self._database.close()
 
     # Attempts
 

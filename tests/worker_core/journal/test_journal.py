@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -205,4 +206,18 @@ async def test_a_full_disk_stops_writing_and_writing_goes_on_when_there_is_room(
     found = await journal.next_events("att_1")
     assert found is not None
     assert found.first_seq == 0
+    await journal.close()
+
+
+async def test_a_journal_on_a_full_disk_can_be_closed(file: Path, attempt: Callable[..., NewAttempt]) -> None:
+    journal = Journal.open(file, boot_id="one")
+    await journal.add_attempt(attempt())
+    database = journal._database
+    await database.run(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchall(), durable=False)
+    journal.append("att_1", Log(ts=1.0, stream="stdout", text="x" * 60_000))
+    with pytest.raises(JournalError, match="is full"):
+        await journal.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("journal")]
+    journal = Journal.open(file, boot_id="one")
+    assert await journal.knows_attempt("att_1")
     await journal.close()
