@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from worker_core.core.embedded_child import end_left_child, forget_child, record_child
 from worker_core.link.address import Address
-from worker_core.link.backoff import Backoff
+from worker_core.link.backoff import Backoff, keep_going
 from worker_core.link.faults import TransportFault
 from worker_core.link.http import Limits, Plane, make_trust
 from worker_core.machine.atomic_files import private_folder
@@ -20,7 +21,9 @@ from worker_core.wire.signed import GENERATION_HEADER
 
 log = logging.getLogger(__name__)
 
+LOG_NAME = "coordinator.log"
 _START_S = 30.0
+_HEALTHY_S = 30.0
 _STOP_S = 8.0
 _LOOK_AGAIN_S = 10.0
 _RETRY_CAP_S = 60.0
@@ -51,7 +54,8 @@ class EmbeddedCoordinator:
     def start(self) -> None:
         """Start it and keep it running."""
         if self._task is None:
-            self._task = asyncio.create_task(self._supervise(), name="embedded coordinator")
+            supervising = keep_going(self._supervise, "the coordinator on this computer")
+            self._task = asyncio.create_task(supervising, name="embedded coordinator")
 
     async def ready(self) -> str:
         """Return its address once it listens; raises :class:`EmbeddedFailed`."""
@@ -60,7 +64,7 @@ class EmbeddedCoordinator:
             async with asyncio.timeout(_START_S):
                 await self._up.wait()
         except TimeoutError as error:
-            text = f"the coordinator on this computer does not start; see {self._data / 'coordinator.log'}"
+            text = f"the coordinator on this computer does not start; see {self._data / LOG_NAME}"
             raise EmbeddedFailed(text) from error
         assert self.url is not None
         return self.url
@@ -84,38 +88,45 @@ class EmbeddedCoordinator:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
         process = self._process
-        if process is None or process.poll() is not None:
+        if process is None:
             return
-        process.terminate()
-        try:
-            async with asyncio.timeout(_STOP_S):
+        if process.poll() is None:
+            process.terminate()
+            try:
+                async with asyncio.timeout(_STOP_S):
+                    await wait_exit(process)
+            except TimeoutError:
+                process.kill()
                 await wait_exit(process)
-        except TimeoutError:
-            process.kill()
-            await wait_exit(process)
+        forget_child(self._data)
 
     async def _supervise(self) -> None:
         backoff = Backoff(_RETRY_CAP_S)
+        await end_left_child(self._data)
         while True:
             if await self._answers_already():
-                await asyncio.sleep(_LOOK_AGAIN_S)  # a coordinator of an earlier run of this core
+                await asyncio.sleep(_LOOK_AGAIN_S)  # a person started it in this folder; it is not ours to end
                 continue
+            loop = asyncio.get_running_loop()
+            launched = loop.time()
             try:
                 process = await self._launch()
             except (OSError, EmbeddedFailed) as error:
                 log.warning("the coordinator on this computer did not start: %s", error)
             else:
-                backoff.reset()
                 log.warning("the coordinator on this computer ended with %s", await wait_exit(process))
+            if loop.time() - launched > _HEALTHY_S:
+                backoff.reset()
             self._up.clear()
             await asyncio.sleep(backoff.next_wait())
 
     async def _launch(self) -> subprocess.Popen[bytes]:
         private_folder(self._data)
         command = coordinator_command("serve", "--data", str(self._data), "--port", str(self._port), "--json")
-        with _open_log(self._data / "coordinator.log") as log_file:
+        with _open_log(self._data / LOG_NAME) as log_file:
             process = spawn(command, stdout=subprocess.PIPE, stderr=log_file)
         self._process = process
+        record_child(self._data, process.pid)
         assert process.stdout is not None
         line = await _first_line(process.stdout)
         try:
@@ -123,7 +134,8 @@ class EmbeddedCoordinator:
         except BadMessage as error:
             process.kill()
             await wait_exit(process)
-            raise EmbeddedFailed(f"it said {line[:200]!r} instead of its address") from error
+            said = f"it said {line[:200]!r} instead of its address" if line else "it ended before it listened"
+            raise EmbeddedFailed(f"{said}; see {self._data / LOG_NAME}") from error
         self._announce(url)
         return process
 
