@@ -22,6 +22,7 @@ from worker_core.core.version import VERSION
 from worker_core.core.worker import Worker
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalError
+from worker_core.link.backoff import keep_going
 from worker_core.machine.atomic_files import private_folder
 from worker_core.machine.host import boot_id
 from worker_core.machine.instance_lock import LockHeld, take_lock
@@ -85,7 +86,10 @@ async def _run(paths: Paths, settings: Settings, options: Options) -> int:
     server = ControlServer(paths, CoreOperations(worker, embedded), VERSION)
     rounds = Rounds(worker, paths, settings)
     interrupted = _listen_to_signals(worker)
-    loops = [asyncio.create_task(rounds.tick_for_ever()), asyncio.create_task(_publish(worker, server, rounds))]
+    loops = [
+        asyncio.create_task(keep_going(rounds.tick_for_ever, "the rounds")),
+        asyncio.create_task(keep_going(lambda: _publish(worker, server, rounds), "telling the faces")),
+    ]
     try:
         await server.start()
         _start_embedded(worker, embedded, settings)
@@ -105,8 +109,8 @@ async def _run(paths: Paths, settings: Settings, options: Options) -> int:
 async def _publish(worker: Worker, server: ControlServer, rounds: Rounds) -> None:
     """Send the status to the faces when it changed, at most ten times a second."""
     changed = asyncio.Event()
-    worker.watchers.append(changed.set)
-    worker.metric_watchers.append(lambda attempt_id, metric: server.publish_metric(_point(attempt_id, metric)))
+    worker.watchers[:] = [changed.set]
+    worker.metric_watchers[:] = [lambda attempt_id, metric: server.publish_metric(_point(attempt_id, metric))]
     while True:
         await changed.wait()
         changed.clear()
@@ -122,7 +126,10 @@ def _point(attempt_id: str, metric: Metric) -> MetricEvent:
 def _make_embedded(paths: Paths, settings: Settings) -> EmbeddedCoordinator:
     def remember(port: int, account: str) -> None:
         known = {"embedded_coordinator": True, "embedded_port": port, "embedded_account": account}
-        write_settings(paths, msgspec.structs.replace(read_settings(paths), **known))
+        try:
+            write_settings(paths, msgspec.structs.replace(read_settings(paths), **known))
+        except (BadSettings, OSError) as error:
+            log.warning("the port of the coordinator on this computer could not be kept: %s", error)
 
     return EmbeddedCoordinator(paths.coordinator, settings.embedded_port, settings.embedded_account, remember)
 

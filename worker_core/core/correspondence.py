@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 
 from worker_core.core import life as lives
@@ -22,6 +23,8 @@ from worker_core.wire.work import LeaseState
 log = logging.getLogger(__name__)
 
 KINDS = ("rl-session",)
+_SAME_OFFER = 3
+"""So often an offer is answered that comes again and again; after that it lapses by itself."""
 Feed = Callable[[lives.Event], None]
 
 
@@ -45,6 +48,7 @@ class Correspondence:
         self._changed = changed
         self._delivered = delivered
         self._link_is_up = link_is_up
+        self._met: deque[str] = deque(maxlen=64)
         self.open_offer: tuple[Offer, str] | None = None
         """The offer that the next ``accept`` or ``decline`` of the state machine is about."""
 
@@ -111,12 +115,14 @@ class Correspondence:
         self._feed(lives.AuthorizationSeen(expired=authorization.remaining_s <= 0))
 
     def offer_seen(self, offer: Offer, jws: str) -> bool:
-        if self._slot.knows(offer.attempt_id):
+        times = self._met.count(offer.attempt_id)
+        if self._slot.knows(offer.attempt_id) or times >= _SAME_OFFER:
             return False
+        self._met.append(offer.attempt_id)
         self.open_offer = (offer, jws)
         obstacle = self._known.machine.obstacle()
         self._feed(lives.OfferSeen(obstacle=obstacle[0] if obstacle else ""))
-        return True
+        return times == 0
 
     def lease_seen(self, lease: LeaseState) -> None:
         match lease.verdict:
@@ -130,6 +136,8 @@ class Correspondence:
                 return
 
     def revoked(self, revocation: Revocation) -> None:
+        if self._known.enrollment is None:
+            return  # a late answer; all is forgotten already
         self._known.revocation = revocation
         self._feed(lives.Revoked())
 

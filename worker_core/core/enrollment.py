@@ -30,13 +30,15 @@ class Enrollment(Message):
 
 
 class Farewell(Message):
-    """What is left to say after a revocation."""
+    """What is left to say after a revocation. On disk beside an enrollment it says that a wipe was cut short."""
 
     coordinator: str
     worker_name: str
     by: str
     revoked_at: str
     reason: str = ""
+    key_left: str = ""
+    """Why the key could not be removed from its store, and what to do; empty when it is gone."""
 
 
 def read_enrollment(journal: Journal) -> Enrollment | None:
@@ -46,9 +48,9 @@ def read_enrollment(journal: Journal) -> Enrollment | None:
 
 
 async def write_enrollment(journal: Journal, enrollment: Enrollment) -> None:
-    """Put the enrollment on disk; an older farewell has had its time."""
-    await journal.set_fact(_ENROLLED, encode(enrollment).decode())
+    """Put the enrollment on disk; an older farewell has had its time, and goes first: both together mean a wipe."""
     await journal.set_fact(_FAREWELL, None)
+    await journal.set_fact(_ENROLLED, encode(enrollment).decode())
 
 
 def read_farewell(journal: Journal) -> Farewell | None:

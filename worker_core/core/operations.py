@@ -22,6 +22,7 @@ from worker_core.control.server import ControlRefused
 from worker_core.core.embedded import EmbeddedCoordinator, EmbeddedFailed
 from worker_core.core.pairings import PairingRefused
 from worker_core.core.worker import Worker
+from worker_core.journal.records import JournalError
 from worker_core.journal.series import Buckets
 from worker_core.wire.codec import BadMessage, Number, convert, number_to_wire
 from worker_core.wire.status import PairingShown, WorkerStatus
@@ -58,9 +59,7 @@ class CoreOperations:
             case "unpair":
                 return await self._unpair()
             case "mode":
-                args = _read(request, ModeArgs)
-                await self._worker.set_mode(args.mode, args.now)
-                return {"mode": args.mode}
+                return await self._set_mode(_read(request, ModeArgs))
             case "quit":
                 self._worker.leave(_read(request, QuitArgs).how)
                 return {}
@@ -94,6 +93,14 @@ class CoreOperations:
         if self._worker.known.life.standing not in _PAIRED:
             raise ControlRefused("not-paired", "this worker is not paired")
         return {"revoked_on_coordinator": await self._worker.unpair()}
+
+    async def _set_mode(self, args: ModeArgs) -> dict[str, str]:
+        try:
+            await self._worker.set_mode(args.mode, args.now)
+        except JournalError as error:
+            text = f"the mode is {args.mode} now, but a restart forgets it: {error}"
+            raise ControlRefused("failed", text) from error
+        return {"mode": args.mode}
 
     async def _history(self, args: HistoryArgs) -> History:
         buckets = max(1, min(args.max_buckets, MAX_BUCKETS))

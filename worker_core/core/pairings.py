@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from worker_core.control.messages import ErrorCode, PairArgs, PairOutcome
 from worker_core.core.enrollment import Enrollment, write_enrollment
 from worker_core.journal.journal import Journal
+from worker_core.journal.records import JournalError
 from worker_core.link.address import Address
 from worker_core.link.backoff import Backoff, Sleep, until_answered
 from worker_core.link.client import CoordinatorClient
@@ -96,7 +97,7 @@ class PairingDesk:
         except PairingOver as over:
             await self._forget(pairing)
             return PairOutcome(state=over.state, detail=str(over))
-        except (LinkFault, ProblemError) as fault:
+        except (LinkFault, ProblemError, JournalError) as fault:
             await self._forget(pairing)
             return PairOutcome(state="failed", detail=str(fault))
         await pairing.client.link.close()

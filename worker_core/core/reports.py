@@ -5,7 +5,7 @@ import hashlib
 import msgspec
 
 from worker_core.jobs.attempt import AttemptProgress
-from worker_core.journal.records import NewAttempt
+from worker_core.journal.records import AttemptRow, NewAttempt
 from worker_core.wire.signed import Offer
 from worker_core.wire.status import JobShown
 from worker_core.wire.work import Accepted, LeaseReport
@@ -22,6 +22,8 @@ def job_shown(row: NewAttempt, progress: AttemptProgress | None) -> JobShown:
         attempt_id=row.attempt_id,
         phase="starting",
     )
+    if isinstance(row, AttemptRow):
+        return msgspec.structs.replace(shown, phase="stopping", step=lease_report(row, None).step)
     if progress is None:
         return shown
     return msgspec.structs.replace(
@@ -36,6 +38,9 @@ def job_shown(row: NewAttempt, progress: AttemptProgress | None) -> JobShown:
 
 def lease_report(row: NewAttempt, progress: AttemptProgress | None) -> LeaseReport:
     """Return what the coordinator is told of a held attempt with each heartbeat."""
+    if isinstance(row, AttemptRow):  # of an earlier run of this core, being wound up
+        step = row.checkpoint.step if row.checkpoint else 0
+        return LeaseReport(attempt_id=row.attempt_id, epoch=row.epoch, phase="stopping", step=step)
     if progress is None:
         return LeaseReport(attempt_id=row.attempt_id, epoch=row.epoch, phase="starting")
     return LeaseReport(

@@ -80,6 +80,7 @@ class Rounds:
         finally:
             if self._schedule is not None:
                 self._schedule.stop()
+                self._schedule, self._check_s = None, 0.0
 
     def _mind_clocks(self, before: Reading, reading: Reading) -> None:
         self._known.loop_lag_s = reading.lag_s(before)
@@ -154,6 +155,6 @@ class Rounds:
 
     async def housekeep(self) -> None:
         """Remove old inputs and workspaces that nobody needs."""
-        held = {row.attempt_id for row in await self._worker.journal.attempts()}
         await collect_blobs(self._paths.blobs, self._worker.journal, self._settings.keep_blobs_bytes)
+        held = {row.attempt_id for row in await self._worker.journal.attempts()}
         await sweep_workspaces(self._paths, held)

@@ -106,6 +106,8 @@ def _state(facts: Facts) -> WorkerState:
 
 
 def _without_contact(facts: Facts) -> bool:
+    if facts.life.standing == "locked":
+        return False  # without its key it has not even tried
     return facts.contact_age_s is not None and facts.contact_age_s > facts.stale_s
 
 
@@ -148,7 +150,8 @@ def _detail(facts: Facts, state: WorkerState) -> str:
     farewell = facts.farewell
     if state == "revoked" and farewell is not None:
         why = f": {farewell.reason}" if farewell.reason else ""
-        return f"Revoked by {farewell.by} at {farewell.revoked_at}{why}. Its key is gone; pair again to go on."
+        key = f"{farewell.key_left} Pair" if farewell.key_left else "Its key is gone; pair"
+        return f"Revoked by {farewell.by} at {farewell.revoked_at}{why}. {key} again to go on."
     if state == "expired":
         return "The authorization has expired. A person can renew it in the console."
     first = _BLOCKING if state == "problem" else _TELLS_WHY_OFFLINE

@@ -6,40 +6,32 @@ background. What shall become of an attempt is in the journal before anything is
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Literal, Protocol, get_args
 
+from worker_core.core.acceptance import Refusal, accept_offer, decline_offer
+from worker_core.core.inputs import fetch_from
 from worker_core.core.life import Event, HeldFound, JobExited, JobGone, OfferGone, OfferGranted
-from worker_core.core.reports import is_what_was_signed, job_shown, lease_report, new_attempt
+from worker_core.core.reports import job_shown, lease_report
+from worker_core.core.winding_up import insist, put_canceled, wind_up
 from worker_core.jobs.attempt import AttemptRun
-from worker_core.jobs.recovery import recover_attempt
 from worker_core.jobs.runtime import Runtime, RuntimeMissing
-from worker_core.jobs.workspace import Fetch, FetchFailed
 from worker_core.journal.journal import Journal
-from worker_core.journal.records import AttemptEnd, AttemptRow, JournalError, NewAttempt
-from worker_core.link.backoff import Backoff, until_answered
+from worker_core.journal.records import AttemptEnd, NewAttempt
 from worker_core.link.client import CoordinatorClient
 from worker_core.link.delivery import Delivery
-from worker_core.link.exchange import WorkerRevoked
-from worker_core.link.faults import LinkFault, TransportFault
+from worker_core.link.faults import TransportFault
 from worker_core.machine.clocks import Clock
 from worker_core.machine.paths import Paths
 from worker_core.wire.events import Metric
 from worker_core.wire.frames import JobError
-from worker_core.wire.problems import ProblemError
 from worker_core.wire.signed import Offer
 from worker_core.wire.status import JobShown
 from worker_core.wire.vocabulary import RETRYABLE_FAILURES, ReleaseReason
-from worker_core.wire.work import Accepted, Completion, Decline, LeaseReport, Release
+from worker_core.wire.work import LeaseReport, Release
 
 log = logging.getLogger(__name__)
 
-_ACCEPT_TRIES = 4
-_ACCEPT_CAP_S = 4.0
-_FETCH_TRIES = 12
-_FETCH_CAP_S = 30.0
-_DECLINED_FOR_S = 30.0
 
 Fate = Literal["deliver", "cancel", "discard"]
 """What becomes of an attempt whose tree is gone."""
@@ -75,7 +67,13 @@ class Slot:
     """Runs one attempt at a time."""
 
     def __init__(
-        self, paths: Paths, journal: Journal, clock: Clock, host: SlotHost, resolve_runtime: Callable[[], Runtime]
+        self,
+        paths: Paths,
+        journal: Journal,
+        clock: Clock,
+        host: SlotHost,
+        resolve_runtime: Callable[[], Runtime],
+        devices: Callable[[], Sequence[str] | None],
     ) -> None:
         self.job_ends = 0
         self._paths = paths
@@ -83,6 +81,7 @@ class Slot:
         self._clock = clock
         self._host = host
         self._resolve_runtime = resolve_runtime
+        self._devices = devices
         self._client: CoordinatorClient | None = None
         self._delivery: Delivery | None = None
         self._offer: tuple[Offer, str] | None = None
@@ -90,12 +89,21 @@ class Slot:
         self._run: AttemptRun | None = None
         self._fate: Fate = "deliver"
         self._ordered: Literal["stop", "kill"] | None = None
+        self._killed = asyncio.Event()
         self._closing: dict[str, tuple[int, int]] = {}
+        self._answering: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def attach(self, client: CoordinatorClient, delivery: Delivery) -> None:
         """Work for this coordinator from now on."""
         self._client, self._delivery = client, delivery
+
+    def detach(self) -> None:
+        """The coordinator is none of ours any more: an offer that is being accepted comes to nothing."""
+        self._client = self._delivery = self._offer = None
+        if self._answering is not None:
+            self._answering.cancel()
+        self._closing.clear()
 
     # What the core asks for
 
@@ -112,7 +120,7 @@ class Slot:
     def accept(self, offer: Offer, jws: str) -> None:
         """W2, in the background."""
         self._offer = (offer, jws)
-        self._start(self._accept(offer, jws))
+        self._answering = self._start(self._accept(offer, jws))
 
     def decline(self, offer: Offer, reason: str) -> None:
         """W3, in the background."""
@@ -172,24 +180,34 @@ class Slot:
             return None
         return job_shown(self._row, self._run.progress if self._run is not None else None)
 
-    async def recover(self) -> None:
-        """Wind up what an earlier run of this core left: wait for its job or end it, then deliver."""
-        for row in await self._journal.attempts():
-            if row.end is None:
-                self._row, self._fate = row, "deliver"
-                self._host.feed(HeldFound())
-                if self._delivery is not None:
-                    self._delivery.begin(row)
-                grace_s = row.accepted.limits.stop_grace_s
-                end = await recover_attempt(row, paths=self._paths, journal=self._journal, grace_s=grace_s)
-                log.info("the attempt %s of an earlier run ended: %s", row.attempt_id, end.how)
-                await self._conclude(row, end)
-                self._host.feed(JobGone())
-            else:
-                self._begin_delivery(row)
+    async def recover(self, connect: Callable[[], None]) -> None:
+        """Wind up what an earlier run of this core left: wait for its job or end it, then deliver.
+
+        The slot is taken before ``connect`` lets the coordinator offer anything.
+        """
+        rows = await self._journal.attempts()
+        unended = [row for row in rows if row.end is None]
+        if unended:
+            self._hold(unended[0])
+            self._host.feed(HeldFound())
+        connect()
+        for row in rows:
+            if row.end is not None:
+                self._closing[row.attempt_id] = (row.epoch, row.checkpoint.step if row.checkpoint else 0)
+            if self._delivery is not None:
+                self._delivery.begin(row)
+        for row in unended:
+            self._row = row
+            end = await insist(lambda row=row: self._wind_up(row))
+            log.info("the attempt %s of an earlier run ended: %s", row.attempt_id, end.how)
+            await self._conclude(row, end)
+        if unended:
+            self._host.feed(JobGone())
 
     async def settle(self, delivery: Delivery, patience_s: float) -> None:
         """Wait until everything of ended attempts is delivered, at most ``patience_s``."""
+        if self._tasks and patience_s:
+            await asyncio.wait(tuple(self._tasks), timeout=patience_s)  # one may be giving a job back just now
         waits = [delivery.settled(attempt_id, patience_s) for attempt_id in self._closing]
         await asyncio.gather(*waits)
 
@@ -209,90 +227,88 @@ class Slot:
     def _order(self, what: Literal["stop", "kill"]) -> None:
         """Pass an order to the job, or keep it for a job that is just being started."""
         self._ordered = what
+        if what == "kill":
+            self._killed.set()
         if self._run is not None:
             self._run.stop() if what == "stop" else self._run.kill()
 
     # One attempt, from offer to end
 
     async def _accept(self, offer: Offer, jws: str) -> None:
-        client = self._client
-        assert client is not None
-        try:
-            accepted = await until_answered(
-                lambda: client.accept(offer.attempt_id, offer.epoch),
-                Backoff(_ACCEPT_CAP_S),
-                asyncio.sleep,
-                _ACCEPT_TRIES,
-            )
-            await self._take(offer, jws, accepted)
-        except (TransportFault, ProblemError, WorkerRevoked, JournalError) as fault:
-            log.warning("the offer of job %s was not taken: %s", offer.job_id, fault)
-            if isinstance(fault, (TransportFault, JournalError)):
-                self._host.acceptance_uncertain()
-            self._host.link_failed(fault)
-            self._row = None
+        row = await self._take(offer, jws)
+        self._offer = None
+        if row is None:
             self._host.feed(OfferGone())
-        finally:
-            self._offer = None
+        else:
+            self._hold(row)
+            self._host.feed(OfferGranted())
 
-    async def _take(self, offer: Offer, jws: str, accepted: Accepted) -> None:
-        """Write the attempt down before anything of it runs; refuse one that is not what was signed."""
-        if not is_what_was_signed(offer, accepted):
-            await self._refuse_forgery(offer)
-            self._host.feed(OfferGone())
-            return
-        row = new_attempt(offer, jws, accepted)
-        await self._journal.add_attempt(row)
-        self._row, self._run, self._fate, self._ordered = row, None, "deliver", None
-        self._host.feed(OfferGranted())
-
-    async def _refuse_forgery(self, offer: Offer) -> None:
-        log.error("job %s came with other bytes than its signed offer names; something altered it", offer.job_id)
+    async def _take(self, offer: Offer, jws: str) -> NewAttempt | None:
         assert self._client is not None
-        text = "the spec or an input is not the one that was signed; something between alters what is sent"
-        error = JobError(failure="start-failed", message=text)
-        await self._client.complete(
-            offer.attempt_id, Completion(epoch=offer.epoch, outcome="failed", final_seq=0, error=error)
-        )
+        try:
+            return await accept_offer(self._client, self._journal, offer, jws)
+        except get_args(Refusal) as fault:
+            log.warning("the offer of job %s was not taken: %s", offer.job_id, fault)
+            self._host.link_failed(fault)
+            if isinstance(fault, TransportFault):
+                self._host.acceptance_uncertain()
+        except Exception as error:
+            log.exception("the offer of job %s could not be written down: %s", offer.job_id, error)
+            self._host.acceptance_uncertain()
+        return None
+
+    def _hold(self, row: NewAttempt) -> None:
+        self._row, self._run, self._fate, self._ordered = row, None, "deliver", None
+        self._killed.clear()
 
     async def _decline(self, offer: Offer, reason: str) -> None:
         assert self._client is not None
-        decline = Decline(epoch=offer.epoch, reason=reason, retry_after_s=_DECLINED_FOR_S)
         try:
-            await self._client.decline(offer.attempt_id, decline)
-        except (TransportFault, ProblemError, WorkerRevoked) as fault:
+            await decline_offer(self._client, offer, reason)
+        except get_args(Refusal) as fault:
             self._host.link_failed(fault)  # an offer that is not declined lapses by itself
 
     async def _run_job(self) -> None:
         row = self._row
         assert row is not None
-        await self._begin_delivery_of(row.attempt_id)
         try:
-            runtime = self._resolve_runtime()
-        except RuntimeMissing as error:
-            end = AttemptEnd(
-                how="finished", outcome="failed", error=JobError(failure="start-failed", message=str(error))
-            )
-            await self._journal.set_end(row.attempt_id, end)
-        else:
-            self._run = self._make_run(row, runtime)
-            if self._ordered is not None:
-                self._order(self._ordered)
-            end = await self._run.run()
+            end = await self._run_to_end(row)
+        except Exception:
+            log.exception("the run of job %s failed; what is left of it is wound up", row.job_id)
+            end = await insist(lambda: self._wind_up(row))
         log.info("job %s attempt %d ended: %s %s", row.job_id, row.ordinal, end.how, end.outcome or "")
         await self._conclude(row, end)
         self._host.feed(JobGone())
 
+    async def _run_to_end(self, row: NewAttempt) -> AttemptEnd:
+        await self._begin_delivery_of(row.attempt_id)
+        try:
+            runtime = self._resolve_runtime()
+        except RuntimeMissing as error:
+            failed = JobError(failure="start-failed", message=str(error))
+            end = AttemptEnd(how="finished", outcome="failed", error=failed)
+            await insist(lambda: self._journal.set_end(row.attempt_id, end))
+            return end
+        self._run = self._make_run(row, runtime)
+        if self._ordered is not None:
+            self._order(self._ordered)
+        return await self._run.run()
+
+    async def _wind_up(self, row: NewAttempt) -> AttemptEnd:
+        return await wind_up(row, self._killed, paths=self._paths, journal=self._journal)
+
     def _make_run(self, row: NewAttempt, runtime: Runtime) -> AttemptRun:
+        assert self._client is not None
         return AttemptRun(
             row,
             paths=self._paths,
             journal=self._journal,
             runtime=runtime,
-            fetch=self._fetcher(row.attempt_id),
+            fetch=fetch_from(self._client, row.attempt_id),
             clock=self._clock,
             on_change=self._job_moved,
             on_metric=lambda metric: self._host.metric(row.attempt_id, metric),
+            devices=self._devices(),
         )
 
     def _job_moved(self) -> None:
@@ -304,41 +320,40 @@ class Slot:
         row = self._row
         assert row is not None
         end = AttemptEnd(how="stopped", note="given back before it was started")
-        await self._journal.set_end(row.attempt_id, end)
+        await insist(lambda: self._journal.set_end(row.attempt_id, end))
         await self._begin_delivery_of(row.attempt_id)
         await self._conclude(row, end)
 
     async def _conclude(self, row: NewAttempt, end: AttemptEnd) -> None:
         """Write down what becomes of the attempt and free the slot."""
         fate, attempt_id = self._fate, row.attempt_id
-        if fate == "cancel" and end.how != "finished":
-            await self._put_canceled(row)
-        elif fate == "deliver" and end.how != "finished":
-            reason: ReleaseReason = "crash" if end.how == "interrupted" else self._host.release_reason()
-            await self._journal.put_release(attempt_id, Release(epoch=row.epoch, reason=reason))
-        step = self._run.progress.step if self._run is not None else 0
-        self._row = self._run = None
+        await insist(lambda: self._put_fate(row, end))
+        step = self._run.progress.step if self._run is not None else lease_report(row, None).step
+        if self._row is row:
+            self._row = self._run = None
         self.job_ends += 1
         self._host.job_ended(end.error is not None and end.error.failure in RETRYABLE_FAILURES)
         if fate == "discard":
             self._drop(attempt_id)
-            await self.forget(attempt_id)
+            await insist(lambda: self.forget(attempt_id))
             return
         self._closing[attempt_id] = (row.epoch, step)
         if self._delivery is not None:
             self._delivery.conclude(attempt_id)
 
-    async def _put_canceled(self, row: NewAttempt) -> None:
-        final_seq = self._journal.next_seq(row.attempt_id)
-        canceled = Completion(epoch=row.epoch, outcome="canceled", final_seq=final_seq)
-        await self._journal.put_completion(row.attempt_id, canceled)
+    async def _put_fate(self, row: NewAttempt, end: AttemptEnd) -> None:
+        if self._fate == "cancel" and end.how != "finished":
+            await put_canceled(row, self._journal)
+        elif self._fate == "deliver" and end.how != "finished":
+            reason: ReleaseReason = "crash" if end.how == "interrupted" else self._host.release_reason()
+            await self._journal.put_release(row.attempt_id, Release(epoch=row.epoch, reason=reason))
 
     async def _cancel_closing(self, attempt_id: str) -> None:
         row = await self._journal.attempt(attempt_id)
         if row is None or row.end is None or row.end.how == "finished" or self._delivery is None:
             return
         self._delivery.drop(attempt_id)
-        await self._put_canceled(row)
+        await put_canceled(row, self._journal)
         self._delivery.begin(row)
 
     def _drop(self, attempt_id: str) -> None:
@@ -350,28 +365,13 @@ class Slot:
         if row is not None and self._delivery is not None:
             self._delivery.begin(row)
 
-    def _begin_delivery(self, row: AttemptRow) -> None:
-        self._closing[row.attempt_id] = (row.epoch, row.checkpoint.step if row.checkpoint else 0)
-        if self._delivery is not None:
-            self._delivery.begin(row)
-
-    def _fetcher(self, attempt_id: str) -> Fetch:
-        async def fetch(sha256: str, size: int, destination: Path) -> None:
-            client = self._client
-            assert client is not None
-            try:
-                await until_answered(
-                    lambda: client.fetch_input(attempt_id, sha256, destination),
-                    Backoff(_FETCH_CAP_S),
-                    asyncio.sleep,
-                    _FETCH_TRIES,
-                )
-            except (LinkFault, ProblemError) as fault:
-                raise FetchFailed(str(fault)) from fault
-
-        return fetch
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a part of the slot failed", exc_info=error)

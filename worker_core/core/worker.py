@@ -5,6 +5,7 @@ the pairing desk, and the faces that watch. Each calls in through its small prot
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Coroutine
@@ -13,26 +14,22 @@ from typing import Any, Literal
 from worker_core.control.messages import PairArgs, PairOutcome
 from worker_core.core import life as lives
 from worker_core.core.correspondence import Correspondence
-from worker_core.core.enrollment import (
-    Enrollment,
-    Farewell,
-    read_enrollment,
-    read_farewell,
-    write_farewell,
-)
+from worker_core.core.enrollment import Enrollment, Farewell, read_enrollment, read_farewell, write_farewell
 from worker_core.core.knowledge import Knowledge
 from worker_core.core.life import Action, Decline, Life, advance
 from worker_core.core.machine_view import MachineView
 from worker_core.core.membership import Membership
-from worker_core.core.pairings import OpenPairing, PairingDesk
+from worker_core.core.pairings import OpenPairing, PairingDesk, PairingRefused
 from worker_core.core.settings import Settings
 from worker_core.core.shown import show
 from worker_core.core.slot import Slot
 from worker_core.core.version import VERSION
-from worker_core.jobs.blobs import blob_path, collect_blobs
+from worker_core.core.wiping import erase, farewell_to, finish_erasing, remove_key
+from worker_core.jobs.blobs import blob_path
 from worker_core.jobs.runtime import Runtime, find_runtime
-from worker_core.jobs.workspace import remove_workspace, sweep_workspaces
+from worker_core.jobs.workspace import remove_workspace
 from worker_core.journal.journal import Journal
+from worker_core.journal.records import JournalError
 from worker_core.link.identity import BadCredential, WorkerKey
 from worker_core.machine.keystore import Found, Unavailable, open_store
 from worker_core.machine.paths import Paths
@@ -46,6 +43,7 @@ log = logging.getLogger(__name__)
 KEYSTORE_RETRY_S = 30.0
 _UNPAIR_S = 10.0
 _TREE_GONE_S = 30.0
+_WIPED_S = 45.0
 _DELIVER_BEFORE_LEAVING_S = {"drain": 600.0, "checkpoint": 60.0, "now": 5.0}
 
 LeaveHow = Literal["drain", "checkpoint", "now"]
@@ -66,6 +64,9 @@ class Worker:
     ) -> None:
         clock = sources.clock
         enrollment, farewell = read_enrollment(journal), read_farewell(journal)
+        self._cut_short: Enrollment | None = None
+        if farewell is not None:
+            self._cut_short, enrollment = enrollment, None
         self.known = Knowledge(
             clock=clock,
             machine=MachineView(sources, paths, settings, resolve_runtime),
@@ -85,7 +86,7 @@ class Worker:
         self._settings = settings
         self._once = once
         self._desk = PairingDesk(paths, journal, sources, VERSION)
-        self._slot = Slot(paths, journal, clock, self, resolve_runtime)
+        self._slot = Slot(paths, journal, clock, self, resolve_runtime, self.known.machine.devices)
         self._mail = Correspondence(
             self.known, self._slot, journal, self.feed, self.changed, self._delivered, self._link_is_up
         )
@@ -107,7 +108,7 @@ class Worker:
         if self.known.enrollment is not None:
             self._do("connect")
         else:
-            self._start(self._tidy_unpaired())
+            self._wiping = self._start(self._tidy_unpaired())
 
     def feed(self, event: lives.Event) -> None:
         """Let the state machine see an event and do what it says."""
@@ -162,14 +163,18 @@ class Worker:
         return show(self.known.facts(self._slot.shown(), self.journal.outbox(), self._slot.job_ends))
 
     async def set_mode(self, mode: Mode, now: bool) -> None:
-        """Set the workstation's own mode: on disk first, then obeyed."""
-        await self.journal.set_local_mode(mode)
-        self.feed(lives.LocalMode(mode, now))
+        """Set the workstation's own mode: on disk first, then obeyed; raises JournalError when it is obeyed only."""
+        try:
+            await self.journal.set_local_mode(mode)
+        finally:  # a full disk keeps nobody from stopping a job
+            self.feed(lives.LocalMode(mode, now))
 
     async def begin_pairing(self, args: PairArgs) -> OpenPairing:
         """Start pairing; raises PairingRefused."""
         if self._wiping is not None:
-            await self._wiping
+            await asyncio.wait({self._wiping})
+        if self.known.life.standing not in ("unpaired", "revoked"):
+            raise PairingRefused("wrong-state", "a pairing is in progress; cancel it first")
         self.feed(lives.PairingBegun())
         try:
             pairing = await self._desk.begin(args)
@@ -200,7 +205,7 @@ class Worker:
     def leave(self, how: LeaveHow) -> None:
         """End this process as ``how`` says; asked again, sooner."""
         self._leave_how = how
-        if how == "now":
+        if how == "now" and self._leaving is not None:
             self._leave_soon.set()
         self.feed(lives.LeaveAsked(how))
 
@@ -250,8 +255,7 @@ class Worker:
         member = Membership(enrollment, key, self.journal, locate, clock, self._mail, self._mail)
         self._membership, self.known.contact = member, member.contact
         self._slot.attach(member.client, member.delivery)
-        member.contact.start()
-        await self._slot.recover()
+        await self._slot.recover(connect=member.contact.start)
 
     async def _load_key(self, enrollment: Enrollment) -> WorkerKey | None:
         """Return the key, or note why not and try again later: a worker never pairs again by itself."""
@@ -294,43 +298,27 @@ class Worker:
 
     async def _wipe(self) -> None:
         """Forget everything about a coordinator this worker does not belong to any more."""
-        enrollment, revocation = self.known.enrollment, self.known.revocation
+        enrollment = self.known.enrollment
         assert enrollment is not None
-        farewell = None
-        if revocation is not None:
-            farewell = Farewell(
-                coordinator=enrollment.coordinator,
-                worker_name=enrollment.worker_name,
-                by=revocation.by,
-                revoked_at=revocation.revoked_at,
-                reason=revocation.reason,
-            )
+        farewell = farewell_to(enrollment, self.known.revocation)
         self.known.enrollment, self.known.farewell = None, farewell
         self.known.revocation = self.known.authorization = self.known.contact = None
         self.known.console_seen = False
         self.known.troubles.clear_all()
-        await asyncio.to_thread(open_store(self._paths, enrollment.credential_store).delete)
-        await self._end_membership()
-        await self._await_free_slot()
-        await self.journal.wipe()
+        self._slot.detach()
         if farewell is not None:
-            await write_farewell(self.journal, farewell)
-        await self._remove_leftovers()
-        log.info("the key, the journal and all workspaces of %s are gone", enrollment.worker_name)
+            with contextlib.suppress(JournalError):  # only for the case that the next lines are cut short
+                await write_farewell(self.journal, farewell)
+        key_left, _ = await asyncio.gather(remove_key(self._paths, enrollment.credential_store), self._end_membership())
+        await self._await_free_slot()
+        self.known.farewell = await erase(self._paths, self.journal, farewell, key_left)
+        log.info("the journal and all workspaces of %s are gone", enrollment.worker_name)
         self.changed()
 
     async def _tidy_unpaired(self) -> None:
-        """Finish a wipe that a crash cut short."""
-        if await self.journal.attempts():
-            farewell = self.known.farewell
-            await self.journal.wipe()
-            if farewell is not None:
-                await write_farewell(self.journal, farewell)
-        await self._remove_leftovers()
-
-    async def _remove_leftovers(self) -> None:
-        await sweep_workspaces(self._paths, set[str]())
-        await collect_blobs(self._paths.blobs, self.journal, 0)
+        """Finish a wipe that was cut short."""
+        self.known.farewell = await finish_erasing(self._paths, self.journal, self._cut_short, self.known.farewell)
+        self.changed()
 
     async def _await_free_slot(self) -> None:
         try:
@@ -345,7 +333,17 @@ class Worker:
             await member.close()
 
     async def _leave(self) -> None:
-        """Bring home what can be brought home, say goodbye, end."""
+        """Bring home what can be brought home, say goodbye, end; whatever fails at that, end."""
+        try:
+            await self._take_leave()
+        except Exception:
+            log.exception("leaving was not orderly")
+        finally:
+            self.left.set()
+
+    async def _take_leave(self) -> None:
+        if self._wiping is not None:
+            await asyncio.wait({self._wiping}, timeout=_WIPED_S)
         if self._membership is not None:
             await self._deliver_before_leaving(self._membership)
             await self._membership.goodbye("the worker ends")
@@ -356,7 +354,6 @@ class Worker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._slot.close()
         await self._end_membership()
-        self.left.set()
 
     async def _deliver_before_leaving(self, member: Membership) -> None:
         patience_s = _DELIVER_BEFORE_LEAVING_S[self._leave_how] if self.known.in_contact() else 0.0

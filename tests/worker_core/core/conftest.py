@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "link"))
@@ -74,6 +75,18 @@ class Bench:
 
     async def until_state(self, state: str, timeout_s: float = 15.0) -> None:
         await self.until(lambda: self.worker.status().state == state, timeout_s)
+
+    @staticmethod
+    def processes_of(attempt_id: str) -> list[psutil.Process]:
+        """Return the living processes of an attempt's job."""
+        found: list[psutil.Process] = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("STOKER_ATTEMPT") == attempt_id and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        return found
 
     def offer(self, steps: int = 20, **spec: Any) -> str:
         return self.coordinator.offer(json.dumps({"steps": steps, **spec}))

@@ -5,7 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from worker_core.machine.spawn import spawn
+from worker_core.wire.work import Limits
 
 CORE = Path(__file__).with_name("core_process.py")
 
@@ -35,6 +38,31 @@ async def test_a_killed_core_costs_nothing_older_than_the_last_checkpoint_and_no
     held = bench.coordinator.sessions[-1].held
     assert [item.attempt_id for item in held] == [attempt]
     await bench.until_state("available")
+
+
+@pytest.mark.parametrize("ending", ["revoked", "leaving"])
+async def test_what_a_killed_core_left_is_ended_at_once_when_nobody_may_wait_for_it(bench: Any, ending: str) -> None:
+    await bench.start_paired()
+    await bench.stop()
+    core = spawn([sys.executable, str(CORE), str(bench.paths.data.parent)], stderr=subprocess.DEVNULL)
+    limits = Limits(max_runtime_s=600, max_disk_bytes=1 << 30, stop_grace_s=60)
+    attempt = bench.coordinator.offer('{"steps": 100000, "deaf": true}', limits=limits)
+    await bench.until(lambda: len(metrics(bench.coordinator.events[attempt])) > 12, timeout_s=30)
+    core.kill()
+    core.wait(20)
+    worker = await bench.start()
+    await bench.until(lambda: worker.known.life.slot == "stopping" and bench.coordinator.sessions[-1].held)
+    assert bench.processes_of(attempt)
+    assert (worker.status().job.phase, worker.status().job.step) == ("stopping", 10)
+    if ending == "revoked":
+        bench.coordinator.revoke()
+        await bench.until_state("revoked")
+        await bench.until(lambda: bench.processes_of(attempt) == [], timeout_s=2)
+        await bench.until(lambda: not list(bench.paths.workspaces.glob("att_*")))
+    else:
+        await bench.stop("now")
+        assert bench.processes_of(attempt) == []
+        assert bench.coordinator.releases[attempt].step == 10
 
 
 async def test_the_ids_of_earlier_starts_are_on_disk_before_they_are_sent(bench: Any) -> None:

@@ -83,6 +83,20 @@ async def test_an_extension_is_asked_for_in_the_last_third_and_only_where_allowe
     assert bench.coordinator.count("POST", "/v1/authorization/extend") == 1
 
 
+async def test_polls_that_never_get_through_are_told_though_heartbeats_pass(move: Move, bench: Any) -> None:
+    from scripted_coordinator import Answer  # pyright: ignore[reportMissingImports]
+
+    bench.coordinator.script("POST", "/v1/poll", *[Answer(raw=b"")] * 1000)
+    worker = await bench.start_paired()
+    beats = len(bench.coordinator.heartbeats)
+    move(clock_offset_s=600.0)
+    await bench.until(lambda: len(bench.coordinator.heartbeats) > beats, timeout_s=8)
+    rounds = Rounds(worker, bench.paths, Settings())
+    rounds._refreshed_at = -1e9
+    rounds._mind_machine(Reading.take(worker.known.clock))
+    assert "not-polling" in worker.status().reasons
+
+
 async def test_a_full_disk_declines_in_words_and_recovers_by_itself(move: Move, bench: Any) -> None:
     move(disk_free_bytes=1 << 20, disk_total_bytes=1 << 40)
     worker = await bench.start_paired()

@@ -59,6 +59,7 @@ LOCKED = {"troubles": {"keystore-locked": "Unlock it."}}
         (replace(READY, **FULL), "problem", ("disk-full",)),
         (replace(RUNNING, **FULL), "training", ("disk-full",)),
         (replace(READY, life=Life("locked"), **LOCKED), "problem", ("keystore-locked",)),
+        (replace(READY, life=Life("locked"), **LOCKED, **STALE), "problem", ("keystore-locked",)),
         (replace(READY, life=Life("connected", expired=True)), "expired", ()),
         (replace(READY, life=Life("revoked"), enrollment=None), "revoked", ()),
         (replace(READY, clock_offset_s=4000.0), "available", ("clock-wrong",)),
@@ -85,6 +86,14 @@ def test_a_revoked_worker_says_who_and_when() -> None:
     assert "ada" in detail
     assert "2026-01-01" in detail
     assert "sold" in detail
+
+
+def test_a_key_that_could_not_be_removed_is_never_called_gone() -> None:
+    left = "Its key could not be removed. Unlock the keystore."
+    gone = Farewell(coordinator="c", worker_name="lathe", by="ada", revoked_at="now", key_left=left)
+    detail = show(replace(READY, life=Life("revoked"), enrollment=None, farewell=gone)).detail
+    assert left in detail
+    assert "Its key is gone" not in detail
 
 
 def test_a_problem_comes_with_its_cure_and_an_age_is_not_invented() -> None:

@@ -1,0 +1,30 @@
+"""How a job's inputs come from its coordinator."""
+
+import asyncio
+from pathlib import Path
+
+from worker_core.jobs.workspace import Fetch, FetchFailed
+from worker_core.link.backoff import Backoff, until_answered
+from worker_core.link.client import CoordinatorClient
+from worker_core.link.faults import LinkFault
+from worker_core.wire.problems import ProblemError
+
+_FETCH_TRIES = 12
+_FETCH_CAP_S = 30.0
+
+
+def fetch_from(client: CoordinatorClient, attempt_id: str) -> Fetch:
+    """Return what fetches inputs of an attempt, patiently, going on where it stopped."""
+
+    async def fetch(sha256: str, size: int, destination: Path) -> None:
+        try:
+            await until_answered(
+                lambda: client.fetch_input(attempt_id, sha256, destination),
+                Backoff(_FETCH_CAP_S),
+                asyncio.sleep,
+                _FETCH_TRIES,
+            )
+        except (LinkFault, ProblemError) as fault:
+            raise FetchFailed(str(fault)) from fault
+
+    return fetch
