@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from worker_core.control.messages import PairArgs
+from worker_core.core import wiping
+from worker_core.core import worker as worker_module
 from worker_core.core.pairings import PairingRefused
+from worker_core.machine.keystore import Absent, CredentialStore, Deleted, Found, Unavailable, open_store
 
 
 def pair_args(bench: Any, **changes: Any) -> PairArgs:
@@ -80,3 +83,79 @@ async def test_after_a_revocation_a_person_can_pair_again(bench: Any) -> None:
     attempt = bench.offer(steps=3)
     await bench.until(lambda: attempt in bench.coordinator.completions)
     assert worker.known.farewell is None
+
+
+class ScriptedStore:
+    """A credential store that a test locks and unlocks."""
+
+    kind = "keyring"
+
+    def __init__(self, detail: str) -> None:
+        self.detail = detail
+        self.locked = True
+        self.asked = 0
+
+    def use(self, file: CredentialStore) -> "ScriptedStore":
+        self.file = file
+        return self
+
+    def load(self) -> Found | Absent | Unavailable:
+        self.asked += 1
+        return Unavailable("locked", self.detail) if self.locked else self.file.load()
+
+    def delete(self) -> Deleted | Unavailable:
+        return Unavailable("locked", self.detail) if self.locked else self.file.delete()
+
+
+@pytest.fixture
+def store(bench: Any, monkeypatch: pytest.MonkeyPatch) -> ScriptedStore:
+    made = ScriptedStore("The keystore is locked. Unlock it.").use(open_store(bench.paths, "file"))
+    for module in (worker_module, wiping):
+        monkeypatch.setattr(module, "open_store", lambda *_: made)
+    monkeypatch.setattr(worker_module, "KEYSTORE_RETRY_S", 0.2)
+    return made
+
+
+async def test_a_locked_keystore_is_a_problem_until_it_is_unlocked_and_never_a_new_pairing(
+    bench: Any, store: ScriptedStore
+) -> None:
+    store.locked = False
+    await bench.start_paired()
+    await bench.stop()
+    thumbprint, seen = bench.coordinator.thumbprint, len(bench.coordinator.seen)
+    store.locked, store.asked = True, 0
+    worker = await bench.start()
+    await bench.until(lambda: store.asked >= 3)
+    status = worker.status()
+    assert (status.state, status.reasons) == ("problem", ("keystore-locked",))
+    assert status.detail == "The keystore is locked. Unlock it."
+    assert status.worker is not None
+    assert len(bench.coordinator.seen) == seen
+    store.locked = False
+    await bench.until_state("available")
+    assert worker.status().reasons == ()
+    assert bench.coordinator.thumbprint == thumbprint
+    assert bench.coordinator.count("POST", "/v1/pairings") == 1
+    attempt = bench.offer(steps=3)
+    await bench.until(lambda: attempt in bench.coordinator.completions)
+
+
+async def test_a_core_with_a_locked_keystore_leaves_when_asked(bench: Any, store: ScriptedStore) -> None:
+    store.locked = False
+    await bench.start_paired()
+    await bench.stop()
+    store.locked = True
+    await bench.start()
+    await bench.until_state("problem")
+    await bench.stop("checkpoint")
+    assert bench.worker.left.is_set()
+
+
+async def test_a_key_that_the_keystore_keeps_is_told_after_a_revocation(bench: Any, store: ScriptedStore) -> None:
+    store.locked = False
+    worker = await bench.start_paired()
+    store.locked = True
+    bench.coordinator.revoke()
+    await bench.until(lambda: worker.journal.fact("farewell") and not worker.journal.fact("enrollment"))
+    await bench.until(lambda: "could not be removed" in worker.status().detail)
+    assert "Unlock it" in worker.status().detail
