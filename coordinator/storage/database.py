@@ -206,7 +206,14 @@ def _engine(path: Path, *, begin: str, size: int, query_only: bool) -> Engine:
         connection.exec_driver_sql(begin)
 
     engine = create_engine(
-        "sqlite://", module=driver.driver, creator=connect, poolclass=QueuePool, pool_size=size, max_overflow=0
+        "sqlite://",
+        module=driver.driver,
+        creator=connect,
+        poolclass=QueuePool,
+        pool_size=size,
+        max_overflow=0,
+        # An error's text goes to the log, and parameters hold what people submit and hashes of their secrets.
+        hide_parameters=True,
     )
     event.listen(engine, "begin", start)
     return engine

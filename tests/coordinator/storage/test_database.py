@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from coordinator.storage.database import Database, DatabaseClosed, after_commit
@@ -129,3 +129,16 @@ async def test_close_finishes_the_waiting_writes(tmp_path):
 
 def test_the_file_is_private(database, tmp_path):
     assert (tmp_path / "test.db").stat().st_mode & 0o077 == 0
+
+
+def test_an_error_does_not_tell_the_values_it_was_about(database):
+    def twice(conn):
+        for _ in range(2):
+            conn.execute(
+                text("INSERT INTO account VALUES ('a', 'ada@example.org', :hash, 0)"), {"hash": "argon-secret"}
+            )
+
+    with pytest.raises(IntegrityError) as refused:
+        database.write_sync(twice)
+    assert "UNIQUE" in str(refused.value)
+    assert "argon-secret" not in str(refused.value)
