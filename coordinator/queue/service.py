@@ -86,7 +86,8 @@ class QueueService:
         return (self._matcher.run(self._ledger, self.parked), *self._reaper.tasks())
 
     def on_stop(self) -> None:
-        """Answer all parked polls, and wake those who follow changes."""
+        """Answer all parked polls, wake those who follow changes, and end what takes long."""
+        self.artifacts.files.stop()
         self.parked.stop()
         self.feed.wake_all()
 

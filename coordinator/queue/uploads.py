@@ -18,7 +18,7 @@ from coordinator.queue.attempts import Caller
 from coordinator.queue.ledger import Ledger
 from coordinator.queue.rows import Held, find_held
 from coordinator.storage import artifacts as rows
-from coordinator.storage.artifact_files import READ_BYTES, ArtifactFiles, read_range
+from coordinator.storage.artifact_files import READ_BYTES, ArtifactFiles, Interrupted, read_range
 from coordinator.storage.artifacts import Artifact, NewArtifact, Upload
 from coordinator.storage.database import Database
 from worker_core.wire.client import BlobRequest
@@ -102,7 +102,11 @@ class ArtifactService:
                 return
             if upload.offset != upload.size:
                 raise problem("mismatching-offset", f"the upload stands at {upload.offset} of {upload.size} bytes")
-            good = await asyncio.to_thread(self.files.finish, upload_id, sha256, size)
+            try:
+                good = await asyncio.to_thread(self.files.finish, upload_id, sha256, size)
+            except Interrupted as error:
+                detail = "the coordinator is stopping; finish the upload when it is back"
+                raise problem("draining", detail, retry_after_s=self._ledger.settings.stop_s) from error
             await self._db.write(lambda conn: self._finished(conn, uploader, upload, good))
         if not good:
             raise problem("digest-mismatch", "the bytes do not have the sha256 announced; upload them again from 0")

@@ -6,6 +6,7 @@ A finished file is complete and durable under its name, or not there: written, f
 import hashlib
 import os
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,10 @@ READ_BYTES = 1 << 20
 _RESERVE_BYTES = 256 << 20
 
 
+class Interrupted(Exception):
+    """The coordinator stops, and a long look at a file with it."""
+
+
 class ArtifactFiles:
     """The folders of a coordinator's data that hold artifacts. All calls block: use them in a thread."""
 
@@ -24,6 +29,11 @@ class ArtifactFiles:
         self._uploads = data / "uploads"
         for folder in (self._blobs, self._uploads):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """End what takes long: a file of many gigabytes must not keep the coordinator alive."""
+        self._stopping.set()
 
     def path_of(self, sha256: str) -> Path:
         """Return where a finished file lies."""
@@ -46,12 +56,15 @@ class ArtifactFiles:
             os.fsync(file.fileno())
 
     def finish(self, upload_id: str, sha256: str, size: int) -> bool:
-        """Hash the whole upload; give it its final name when it is what was announced, else empty it."""
+        """Hash the whole upload; give it its final name when it is what was announced, else empty it.
+
+        Raises :class:`Interrupted` when the coordinator stops meanwhile; the upload then stays as it is.
+        """
         source, target = self._upload_path(upload_id), self.path_of(sha256)
         if not source.exists():
             # A repeated finish after a crash between the rename and the commit finds the finished file.
-            return self.has(sha256) and _digest(target, size) == sha256
-        if source.stat().st_size < size or _digest(source, size) != sha256:
+            return self.has(sha256) and self._digest(target, size) == sha256
+        if source.stat().st_size < size or self._digest(source, size) != sha256:
             source.unlink()
             return False
         os.truncate(source, size)
@@ -84,19 +97,20 @@ class ArtifactFiles:
     def _upload_path(self, upload_id: str) -> Path:
         return self._uploads / upload_id
 
+    def _digest(self, path: Path, size: int) -> str:
+        digest = hashlib.sha256()
+        left = size
+        with path.open("rb") as file:
+            while left > 0 and (piece := file.read(min(READ_BYTES, left))):
+                if self._stopping.is_set():
+                    raise Interrupted
+                digest.update(piece)
+                left -= len(piece)
+        return digest.hexdigest()
+
 
 def read_range(path: Path, start: int, length: int) -> bytes:
     """Read a piece of a file."""
     with path.open("rb") as file:
         file.seek(start)
         return file.read(length)
-
-
-def _digest(path: Path, size: int) -> str:
-    digest = hashlib.sha256()
-    left = size
-    with path.open("rb") as file:
-        while left > 0 and (piece := file.read(min(READ_BYTES, left))):
-            digest.update(piece)
-            left -= len(piece)
-    return digest.hexdigest()

@@ -4,11 +4,14 @@ import copy
 import hashlib
 import os
 import threading
+import time
 
 import httpx
 import pytest
+from sqlalchemy import update
 
 from coordinator.api.ranges import slice_for
+from coordinator.storage.schema_queue import upload as upload_table
 
 BIG = os.urandom(3 << 20)
 
@@ -188,3 +191,34 @@ def twin_of(worker, http):
     twin = copy.copy(worker)
     twin.http = http
     return twin
+
+
+def test_hashing_a_huge_upload_does_not_keep_a_stopping_coordinator_alive(start_coordinator, hand_of):
+    coordinator = start_coordinator(account_quota_bytes=1 << 50)
+    coordinator.services.queue.artifacts.files.has_room = lambda _size: True
+    hand = hand_of(coordinator.person("ada@example.org"))
+    worker = coordinator.worker(hand.person)
+    hand.submit()
+    grant = hand.take(worker)
+    size = 64 << 30
+    announced = {"epoch": grant.epoch, "name": "huge", "kind": "result", "sha256": "0" * 64, "size": size}
+    upload_id = worker.call("POST", f"/v1/attempts/{grant.id}/artifacts", announced).json()["upload"]["id"]
+    # A hole in a file stands for what would take hours to upload and a minute to hash.
+    os.truncate(coordinator.data / "uploads" / upload_id, size)
+    moved = update(upload_table).where(upload_table.c.id == upload_id).values(offset=size)
+    coordinator.do(coordinator.services.db.write(lambda conn: conn.execute(moved).rowcount))
+    answers = []
+    body = {"sha256": "0" * 64, "size": size}
+    finishing = threading.Thread(
+        target=lambda: answers.append(worker.call("POST", f"/v1/uploads/{upload_id}/finish", body))
+    )
+    finishing.start()
+    time.sleep(0.5)
+    began = time.monotonic()
+    coordinator.close()
+    assert time.monotonic() - began < 5.0
+    finishing.join(10)
+    assert (answers[0].status_code, answers[0].json()["code"]) == (503, "draining")
+    left = coordinator.data / "uploads" / upload_id
+    assert left.stat().st_size == size, "it can be finished later"
+    left.unlink()
