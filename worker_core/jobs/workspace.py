@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import os
 import re
 import shutil
@@ -24,6 +25,8 @@ from worker_core.machine.atomic_files import private_folder, write_file
 from worker_core.machine.paths import Paths
 from worker_core.wire.codec import encode
 from worker_core.wire.vocabulary import FailureClass
+
+log = logging.getLogger(__name__)
 
 Fetch = Callable[[str, int, Path], Awaitable[None]]
 """``fetch(sha256, size, destination)`` appends what is missing to the file; raises :class:`FetchFailed` for good."""
@@ -70,6 +73,10 @@ async def make_workspace(paths: Paths, attempt: NewAttempt, fetch: Fetch) -> Pat
         raise NotPrepared("data-missing", f"An input of the job cannot be had: {error}") from error
     except OSError as error:
         raise NotPrepared("disk-full" if is_disk_full(error) else "start-failed", f"{error}.") from error
+    except Exception as error:
+        # A fault of ours; it ends this attempt, but must not hold its slot.
+        log.exception("the workspace of %s cannot be made", attempt.attempt_id)
+        raise NotPrepared("start-failed", f"The workspace cannot be made: {error!r}.") from error
 
 
 async def remove_workspace(paths: Paths, attempt_id: str) -> bool:

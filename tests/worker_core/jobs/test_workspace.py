@@ -142,6 +142,18 @@ async def test_a_full_disk_is_called_a_full_disk(paths: Paths, attempt: Callable
     assert caught.value.failure == "disk-full"
 
 
+async def test_a_fault_of_ours_is_an_attempt_that_did_not_start(
+    paths: Paths, attempt: Callable[..., NewAttempt]
+) -> None:
+    async def stumble(sha256: str, size: int, destination: Path) -> None:
+        raise RuntimeError("nobody thought of this")
+
+    row = attempt(inputs=(Input(name="data", sha256="a" * 64, size=5),))
+    with pytest.raises(NotPrepared, match="nobody thought of this") as caught:
+        await make_workspace(paths, row, stumble)
+    assert caught.value.failure == "start-failed"
+
+
 def test_a_spent_share_of_a_disk_is_a_full_disk() -> None:
     assert is_disk_full(OSError(errno.EDQUOT, "Disk quota exceeded"))
 
