@@ -26,6 +26,7 @@ GATHER_S = 0.25
 SEND_TIMEOUT_S = 10.0
 RECHECK_S = 60.0
 MOST_STREAMS = 256
+CONTENT_TYPE = "text/event-stream"
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
@@ -67,7 +68,7 @@ class EventStream(Response):
     """A streaming response that ends when the client leaves, is too slow, or the coordinator stops."""
 
     def __init__(self, events: AsyncGenerator[str], stopping: asyncio.Event) -> None:
-        super().__init__(headers=HEADERS, media_type="text/event-stream")
+        super().__init__(headers=HEADERS, media_type=CONTENT_TYPE)
         del self.headers["content-length"]
         self._events = events
         self._stopping = stopping
@@ -169,6 +170,8 @@ async def stream(request: Request) -> Response:
         raise problem("draining", "the coordinator is stopping", retry_after_s=2.0)
     if getattr(request.app.state, "console_streams", 0) >= MOST_STREAMS:
         raise problem("rate-limited", f"{MOST_STREAMS} browsers follow already", retry_after_s=30.0)
+    if request.method == "HEAD":
+        return Response(headers=HEADERS, media_type=CONTENT_TYPE)
     feed = services.queue.feed
     asked = read_place(request.headers.get("last-event-id") or request.query_params.get("cursor"))
     known = asked is not None and asked.epoch == feed.epoch

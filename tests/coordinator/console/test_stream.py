@@ -85,6 +85,13 @@ def test_a_place_of_another_database_is_told_to_fetch_everything(client: Any) ->
         assert [next(events)["event"], next(events)["event"]] == ["hello", "resync"]
 
 
+def test_asking_for_the_head_of_the_stream_leaves_the_connection_free(coordinator: Any, client: Any) -> None:
+    with httpx.Client(base_url=coordinator.url, trust_env=False, cookies=dict(client.cookies), timeout=5) as browser:
+        head = browser.head("/v1/stream")
+        assert (head.status_code, head.content) == (200, b"")
+        assert browser.get("/workers").status_code == 200
+
+
 def test_a_reader_who_left_frees_its_place(coordinator: Any, client: Any) -> None:
     app_state = coordinator.services
     for _ in range(20):
