@@ -10,6 +10,7 @@ import stat
 import time
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from worker_core.jobs.blobs import (
     BlobDamaged,
@@ -32,6 +33,8 @@ Fetch = Callable[[str, int, Path], Awaitable[None]]
 """``fetch(sha256, size, destination)`` appends what is missing to the file; raises :class:`FetchFailed` for good."""
 
 CODE_INPUT = "code"
+_fetching: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
+"""One lock for each file that is being fetched."""
 _INPUT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _REMOVED = ".removed"
 
@@ -107,20 +110,22 @@ def is_disk_full(error: OSError) -> bool:
 
 
 async def _bring(blobs: Path, sha256: str, size: int, fetch: Fetch) -> None:
-    if await asyncio.to_thread(holds_blob, blobs, sha256, size):
-        return
     part = partial_path(blobs, sha256)
     private_folder(part.parent)
-    for last_try in (False, True):
-        await fetch(sha256, size, part)
-        try:
-            await asyncio.to_thread(finish_partial, blobs, sha256, size)
-        except BlobDamaged:
-            # A part that an earlier fetch left may have been wrong from its start: once more from nothing.
-            if last_try:
-                raise
-        else:
+    # A stopped attempt may still be fetching the same file: two that append to one part would spoil it.
+    async with _fetching.setdefault(part, asyncio.Lock()):
+        if await asyncio.to_thread(holds_blob, blobs, sha256, size):
             return
+        for last_try in (False, True):
+            await fetch(sha256, size, part)
+            try:
+                await asyncio.to_thread(finish_partial, blobs, sha256, size)
+            except BlobDamaged:
+                # A part that an earlier fetch left may have been wrong from its start: once more from nothing.
+                if last_try:
+                    raise
+            else:
+                return
 
 
 def _lay_out(paths: Paths, attempt: NewAttempt) -> Path:

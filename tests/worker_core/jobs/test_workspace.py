@@ -142,6 +142,29 @@ async def test_a_full_disk_is_called_a_full_disk(paths: Paths, attempt: Callable
     assert caught.value.failure == "disk-full"
 
 
+def append(part: Path, byte: int) -> None:
+    with part.open("ab") as file:
+        file.write(bytes([byte]))
+
+
+async def test_two_attempts_that_want_one_file_do_not_spoil_it_for_each_other(
+    paths: Paths, attempt: Callable[..., NewAttempt]
+) -> None:
+    fetched: list[str] = []
+
+    async def append_slowly(sha256: str, size: int, destination: Path) -> None:
+        fetched.append(sha256)
+        have = await asyncio.to_thread(lambda: destination.stat().st_size if destination.exists() else 0)
+        for byte in b"0123456789"[have:]:
+            append(destination, byte)
+            await asyncio.sleep(0.01)
+
+    one = Store().input("data", b"0123456789")
+    made = await asyncio.gather(*(make_workspace(paths, attempt(inputs=(one,)), append_slowly) for _ in range(2)))
+    assert [(workspace / "inputs" / "data").read_bytes() for workspace in made] == [b"0123456789"] * 2
+    assert fetched == [one.sha256]
+
+
 async def test_a_fault_of_ours_is_an_attempt_that_did_not_start(
     paths: Paths, attempt: Callable[..., NewAttempt]
 ) -> None:
