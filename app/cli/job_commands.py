@@ -10,6 +10,7 @@ from app.cli.bundle import CODE_INPUT, pack
 from app.cli.client import CoordinatorClient
 from app.cli.errors import CliError, WrongUsage
 from app.cli.follow import follow_to_end, outcome_of
+from app.cli.job_ids import full_id
 from app.cli.job_views import print_logs, print_metrics, show_artifacts, show_job
 from app.cli.options import JobId, Json, signed_in, terminal_of
 from app.cli.spec_files import read_spec
@@ -112,7 +113,7 @@ def show(context: typer.Context, job_id: JobId, json: Json = False) -> int:
     """Show a job with its attempts."""
     terminal = terminal_of(context, json=json)
     with signed_in() as client:
-        view = client.job(job_id)
+        view = client.job(full_id(client, job_id))
     if json:
         terminal.result(view)
     else:
@@ -125,7 +126,7 @@ def cancel(context: typer.Context, job_id: JobId, json: Json = False) -> int:
     """Cancel a job; a running one is ended."""
     terminal = terminal_of(context, json=json)
     with signed_in() as client:
-        view = client.cancel(job_id)
+        view = client.cancel(full_id(client, job_id))
     terminal.done(f"The job is {view.state}.", view)
     return 0
 
@@ -135,7 +136,7 @@ def retry(context: typer.Context, job_id: JobId, json: Json = False) -> int:
     """Queue an ended job again; it goes on from its last checkpoint."""
     terminal = terminal_of(context, json=json)
     with signed_in() as client:
-        view = client.retry(job_id)
+        view = client.retry(full_id(client, job_id))
     terminal.done(f"The job is {view.state}.", view)
     return 0
 
@@ -145,7 +146,7 @@ def logs(context: typer.Context, job_id: JobId, json: Json = False) -> int:
     """Print what a job wrote."""
     terminal = terminal_of(context, json=json)
     with signed_in() as client:
-        print_logs(client, job_id, terminal)
+        print_logs(client, full_id(client, job_id), terminal)
     return 0
 
 
@@ -154,7 +155,7 @@ def metrics(context: typer.Context, job_id: JobId, json: Json = False) -> int:
     """Print a job's metrics: with --json every point, else the newest of each."""
     terminal = terminal_of(context, json=json)
     with signed_in() as client:
-        print_metrics(client, job_id, terminal)
+        print_metrics(client, full_id(client, job_id), terminal)
     return 0
 
 
@@ -168,7 +169,7 @@ def artifacts(
     """List a job's files, or bring its results home."""
     terminal = terminal_of(context, json=json)
     with signed_in() as client:
-        found = client.artifacts(job_id)
+        found = client.artifacts(full_id(client, job_id))
         paths = fetch_results(client, found, to) if to else {}
     if json:
         terminal.result([_with_path(artifact, paths.get(artifact.id)) for artifact in found])

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from app.cli.client import CoordinatorClient, LogLine
 from app.cli.status_view import styled_state
+from app.cli.tables import Column, print_table
 from app.cli.terminal import Terminal
 from worker_core.wire.client import ArtifactView, JobView, MetricPoint
 from worker_core.wire.durations import format_duration
@@ -21,6 +22,7 @@ def show_job(job: JobView, terminal: Terminal) -> None:
     table.add_column(style="dim")
     table.add_column()
     table.add_row("Job", Text(f"{job.name} ({job.kind})"))
+    table.add_row("Id", job.id)
     table.add_row("State", styled_state(job.state, ("offered",) if job.offered else ()))
     if job.reason:
         table.add_row("Why", Text(job.reason))
@@ -34,23 +36,33 @@ def show_job(job: JobView, terminal: Terminal) -> None:
         table.add_row("Ended", job.ended_at)
     terminal.words.print(table)
     if job.attempts:
-        terminal.words.print(_attempts_table(job))
+        terminal.say()
+        _show_attempts(job, terminal)
 
 
-def _attempts_table(job: JobView) -> Table:
-    table = Table("Attempt", "State", "Worker", "Step", "Began", "Ended", "Error", box=None, pad_edge=False)
-    for attempt in job.attempts:
-        error = f"{attempt.error_class}: {attempt.error}" if attempt.error_class else ""
-        table.add_row(
+def _show_attempts(job: JobView, terminal: Terminal) -> None:
+    columns = [
+        Column("Attempt"),
+        Column("State"),
+        Column("Worker", leaves=1, folds=12),
+        Column("Step", leaves=2),
+        Column("Began", leaves=4),
+        Column("Ended", leaves=3),
+        Column("Error", folds=24),
+    ]
+    rows = [
+        (
             str(attempt.ordinal),
             styled_state(attempt.state),
-            Text(attempt.worker),
+            attempt.worker,
             f"{attempt.step:,}",
             attempt.created_at,
             attempt.ended_at or "–",
-            Text(error),
+            f"{attempt.error_class}: {attempt.error}" if attempt.error_class else "",
         )
-    return table
+        for attempt in job.attempts
+    ]
+    print_table(terminal, columns, rows)
 
 
 def print_logs(client: CoordinatorClient, job_id: str, terminal: Terminal) -> None:
@@ -106,14 +118,23 @@ def show_artifacts(found: list[ArtifactView], paths: dict[str, Path], terminal: 
     if not found:
         terminal.say("No files yet.")
         return
-    table = Table("Name", "Kind", "Size", "Step", "Attempt", "Here", box=None, pad_edge=False)
-    for artifact in found:
-        table.add_row(
-            Text(artifact.name),
+    columns = [
+        Column("Name", folds=20),
+        Column("Kind", leaves=2),
+        Column("Size", leaves=1),
+        Column("Step", leaves=3),
+        Column("Attempt", leaves=4),
+        Column("Here", folds=20),
+    ]
+    rows = [
+        (
+            artifact.name,
             artifact.kind + ("" if artifact.state == "ready" else " (uploading)"),
             f"{artifact.size:,}",
             "–" if artifact.step is None else f"{artifact.step:,}",
             str(artifact.attempt),
-            Text(str(paths.get(artifact.id, "–"))),
+            str(paths.get(artifact.id, "–")),
         )
-    terminal.words.print(table)
+        for artifact in found
+    ]
+    print_table(terminal, columns, rows)

@@ -10,7 +10,7 @@ from app.cli.terminal import Terminal
 from worker_core.machine.paths import find_paths
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output and nothing else there.")]
-JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id, as `stoker submit` printed it.")]
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id, or its end as `stoker jobs` shows it.")]
 
 
 def terminal_of(context: typer.Context, *, json: bool) -> Terminal:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.job_ids import short_ids
+from app.cli.tables import Column, print_table
 from app.cli.terminal import Terminal
 from worker_core.wire.client import JobView, WorkerView
 from worker_core.wire.durations import format_duration
@@ -90,18 +92,28 @@ def show_workers(workers: list[WorkerView], terminal: Terminal) -> None:
     if not workers:
         terminal.say("No workers yet. On a workstation run: stoker pair --coordinator URL --email YOU")
         return
-    table = Table("Worker", "State", "Console", "Here", "Contact", "Authorized", "Job", box=None, pad_edge=False)
-    for worker in workers:
-        table.add_row(
-            Text(worker.name),
+    columns = [
+        Column("Worker"),
+        Column("State", folds=12),
+        Column("Console", leaves=2),
+        Column("Here", leaves=4),
+        Column("Contact", leaves=3),
+        Column("Authorized", leaves=1),
+        Column("Job", leaves=5, folds=16),
+    ]
+    rows = [
+        (
+            worker.name,
             styled_state(worker.state, worker.reasons),
             worker.console_mode + ("" if worker.mode_seen else " (not seen yet)"),
             worker.local_mode,
             "never" if worker.contact_age_s is None else f"{format_duration(worker.contact_age_s)} ago",
             f"{format_duration(worker.authorization.remaining_s)} left",
-            Text(f"{worker.job.name} {worker.job.progress:.0%}" if worker.job else "–"),
+            f"{worker.job.name} {worker.job.progress:.0%}" if worker.job else "–",
         )
-    terminal.words.print(table)
+        for worker in workers
+    ]
+    print_table(terminal, columns, rows)
 
 
 def show_jobs(jobs: list[JobView], terminal: Terminal) -> None:
@@ -109,15 +121,26 @@ def show_jobs(jobs: list[JobView], terminal: Terminal) -> None:
     if not jobs:
         terminal.say("No jobs yet. Queue one with: stoker submit SPEC")
         return
-    table = Table("Job", "Name", "State", "Worker", "Step", "Done", "Why", box=None, pad_edge=False)
-    for job in jobs:
-        table.add_row(
-            job.id,
-            Text(job.name),
+    shown = short_ids([job.id for job in jobs])
+    columns = [
+        Column("Job"),
+        Column("Name", folds=12),
+        Column("State", folds=9),
+        Column("Worker", leaves=3, folds=12),
+        Column("Step", leaves=4),
+        Column("Done", leaves=2),
+        Column("Why", leaves=1, folds=20),
+    ]
+    rows = [
+        (
+            shown[job.id],
+            job.name,
             styled_state(job.state, ("offered",) if job.offered else ()),
-            Text(job.worker or "–"),
+            job.worker or "–",
             f"{job.step:,}",
             f"{job.progress:.0%}",
-            Text(job.reason),
+            job.reason,
         )
-    terminal.words.print(table)
+        for job in jobs
+    ]
+    print_table(terminal, columns, rows)

@@ -12,6 +12,9 @@ from rich.text import Text
 from app.cli.errors import CliError
 from worker_core.wire.codec import encode
 
+_FILE_WIDTH = 500
+"""A pipe or a file has no edge: what `grep` shall find stands in one line."""
+
 
 class Terminal:
     """The two outputs of one command."""
@@ -25,6 +28,8 @@ class Terminal:
         """Keep standard output for JSON, or use it for words."""
         self.json = json
         self.words = Console(stderr=json, highlight=False, soft_wrap=True)
+        if not self.words.is_terminal and "COLUMNS" not in os.environ:
+            self.words.width = _FILE_WIDTH
 
     @property
     def interactive(self) -> bool:
