@@ -179,11 +179,12 @@ def _sweep(workspaces: Path, keep: frozenset[str]) -> list[str]:
 
 
 def _remove_tree(folder: Path) -> bool:
-    # Read-only folders (the unpacked code) do not let their entries go.
-    for where, names, _ in os.walk(folder):
-        for name in names:
+    # The unpacked code is read-only: such folders do not let their entries go, and on Windows such files do not go.
+    for where, folders, files in os.walk(folder):
+        for name in (*folders, *files):
             inner = os.path.join(where, name)
-            if not os.path.islink(inner):
+            mode = os.lstat(inner).st_mode
+            if stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & stat.S_IWUSR):
                 os.chmod(inner, stat.S_IRWXU)
     shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()

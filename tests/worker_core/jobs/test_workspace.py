@@ -6,6 +6,8 @@ import gzip
 import hashlib
 import io
 import os
+import shutil
+import stat
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -221,6 +223,23 @@ async def test_a_removed_workspace_is_gone_with_its_read_only_code(
     workspace = await make_workspace(paths, row, store.fetch)
     assert await remove_workspace(paths, row.attempt_id)
     assert not workspace.exists()
+    assert await remove_workspace(paths, row.attempt_id)
+
+
+async def test_read_only_code_goes_on_windows_too(
+    paths: Paths, attempt: Callable[..., NewAttempt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove = shutil.rmtree
+
+    def remove_as_windows_does(folder: Path, *, ignore_errors: bool) -> None:
+        if all(path.stat().st_mode & stat.S_IWUSR for path in folder.rglob("*")):
+            remove(folder, ignore_errors=ignore_errors)
+
+    code = bundle(b"x")
+    store = Store(code)
+    row = attempt(inputs=(store.input("code", code),))
+    await make_workspace(paths, row, store.fetch)
+    monkeypatch.setattr(shutil, "rmtree", remove_as_windows_does)
     assert await remove_workspace(paths, row.attempt_id)
 
 
