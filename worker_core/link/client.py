@@ -87,9 +87,9 @@ class CoordinatorClient:
         """S7: revoke this worker itself."""
         await self.link.tell("control", "DELETE", "/v1/worker")
 
-    async def poll(self, request: PollRequest) -> tuple[PollAnswer, float | None]:
+    async def poll(self, request: PollRequest, read_s: float) -> tuple[PollAnswer, float | None]:
         """W1: the long poll. Returns its answer (empty for 204) and the pause the coordinator asks for."""
-        answer = await self.link.exchange("poll", "POST", "/v1/poll", request)
+        answer = await self.link.exchange("poll", "POST", "/v1/poll", request, read_s=read_s)
         pause_s = retry_after(answer)
         if answer.status == 204:
             return PollAnswer(), pause_s

@@ -7,6 +7,7 @@ jitter; only a revocation signed with the pinned key ends the contact.
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 
 _SAME_AGAIN_S = 1.0
 _AT_ONCE_S = 1.0
+_POLL_SLACK_S = 10.0
 _REOPEN = ("session-replaced", "session-ended", "not-found")
 
 
@@ -187,6 +189,8 @@ class Contact:
                 self.note(fault)
                 backoff.cap_s = self.connection.params.retry_cap_s
                 pause_s = backoff.next_wait(fault)
+                if backoff.failures == 1:  # all workers lose a coordinator at once, and must not return at once
+                    pause_s = max(pause_s, random.uniform(0, self.connection.params.reconnect_spread_s))
             except JournalError as error:
                 log.warning("no connection can be opened: %s", error)
                 pause_s = backoff.next_wait()
@@ -247,7 +251,9 @@ class Contact:
             wait=self.connection.params.poll_wait_s,
         )
         asked = self._clock.awake()
-        answer, asked_pause_s = await self.client.poll(request)
+        params = self.connection.params
+        read_s = max(params.poll_read_timeout_s, params.poll_wait_s + _POLL_SLACK_S)
+        answer, asked_pause_s = await self.client.poll(request, read_s)
         self.last_poll = self._clock.now()
         self._host.answered()
         news = answer.control is not None and self._apply(answer.control)

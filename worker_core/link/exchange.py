@@ -90,6 +90,7 @@ class Exchanger:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
         sink: Sink | None = None,
+        read_s: float | None = None,
     ) -> RawAnswer:
         """Send a request, once more with a new nonce or token where the answer asks for it."""
         if body is not None:
@@ -99,7 +100,7 @@ class Exchanger:
         while True:
             token = self.token
             try:
-                return await self._once(plane, method, path, headers or {}, content, standing, sink)
+                return await self._once(plane, method, path, headers or {}, content, standing, sink, read_s)
             except ProblemError as error:
                 if error.code in tried or not await self._cure(error.code, standing, token):
                     raise
@@ -133,10 +134,11 @@ class Exchanger:
         content: bytes | None,
         standing: Standing,
         sink: Sink | None,
+        read_s: float | None,
     ) -> RawAnswer:
         sent = {**headers, **self._credentials(method, path, standing)}
         guarded = _only_ours(sink) if sink is not None else None
-        answer = await self._planes[plane].exchange(method, path, sent, content, guarded)
+        answer = await self._planes[plane].exchange(method, path, sent, content, guarded, read_s)
         self._check_ours(answer)
         if answer.status < 300:
             return answer

@@ -79,15 +79,18 @@ class Plane:
         headers: Mapping[str, str],
         content: bytes | None = None,
         sink: Sink | None = None,
+        read_s: float | None = None,
     ) -> RawAnswer:
         """Send one request and return what came back; ``sink`` may take the body piece by piece.
+
+        ``read_s`` waits another time for the answer than the plane does.
 
         Raises :class:`TransportFault`. Cancelling the caller does not cancel the exchange.
         """
         if self._closed:
             raise TransportFault("broken", f"this worker speaks to {self._address.host} no more")
         pool = self._pool or self._fresh_pool()
-        task = asyncio.create_task(self._exchange(pool, method, path, headers, content, sink))
+        task = asyncio.create_task(self._exchange(pool, method, path, headers, content, sink, read_s))
         pool.exchanges.add(task)
         self._keep(task)
         try:
@@ -127,9 +130,11 @@ class Plane:
         headers: Mapping[str, str],
         content: bytes | None,
         sink: Sink | None,
+        read_s: float | None,
     ) -> RawAnswer:
         try:
-            answer = await _perform(pool.client, method, self._address.url + path, headers, content, sink)
+            timeout = _timeout(self._limits, read_s)
+            answer = await _perform(pool.client, method, self._address.url + path, headers, content, sink, timeout)
         except asyncio.CancelledError as error:
             if not pool.retired:
                 raise
@@ -169,8 +174,9 @@ async def _perform(
     headers: Mapping[str, str],
     content: bytes | None,
     sink: Sink | None,
+    timeout: httpx.Timeout,
 ) -> RawAnswer:
-    async with client.stream(method, url, headers=headers, content=content) as response:
+    async with client.stream(method, url, headers=headers, content=content, timeout=timeout) as response:
         body = bytearray()
         write = sink(response.status_code, response.headers) if sink is not None else None
         async for chunk in response.aiter_bytes():
@@ -206,9 +212,12 @@ def _make_pool(address: Address, limits: Limits, trust: ssl.SSLContext) -> _Pool
         proxy=_proxy_for(address),
         socket_options=_keepalive_options(),
     )
-    timeout = httpx.Timeout(connect=limits.connect_s, read=limits.read_s, write=limits.read_s, pool=limits.read_s)
-    client = httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False, follow_redirects=False)
-    return _Pool(client)
+    return _Pool(httpx.AsyncClient(transport=transport, trust_env=False, follow_redirects=False))
+
+
+def _timeout(limits: Limits, read_s: float | None) -> httpx.Timeout:
+    read_s = limits.read_s if read_s is None else read_s
+    return httpx.Timeout(connect=limits.connect_s, read=read_s, write=limits.read_s, pool=limits.read_s)
 
 
 def _proxy_for(address: Address) -> str | None:

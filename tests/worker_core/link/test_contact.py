@@ -13,9 +13,10 @@ from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalFull
 from worker_core.link.client import CoordinatorClient
 from worker_core.link.contact import Contact, Introduction, Posture
+from worker_core.link.faults import TransportFault
 from worker_core.link.session import Connection
 from worker_core.machine.clocks import SystemClock
-from worker_core.wire.work import LeaseReport
+from worker_core.wire.work import LeaseReport, PollRequest
 
 
 class Host:
@@ -152,3 +153,51 @@ async def test_after_the_end_nothing_more_is_sent(
     with pytest.raises(Exception, match="no more"):
         await client.meta()
     assert len(coordinator.seen) == seen
+
+
+async def test_a_worker_waits_longer_for_a_poll_than_its_coordinator_holds_it(
+    contact: Contact, client: CoordinatorClient, coordinator: ScriptedCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator.params = msgspec.structs.replace(coordinator.params, poll_wait_s=90.0, poll_read_timeout_s=35.0)
+    honest, waits = client.link.exchange, list[float | None]()
+
+    async def note(plane: Any, method: str, path: str, *rest: Any, read_s: float | None = None, **more: Any) -> Any:
+        waits.extend([read_s] if path == "/v1/poll" else [])
+        return await honest(plane, method, path, *rest, read_s=read_s, **more)
+
+    monkeypatch.setattr(client.link, "exchange", note)
+    contact.start()
+    await coordinator.until(lambda: waits)
+    assert waits[0] == 100.0
+
+
+async def test_an_answer_is_waited_for_as_long_as_was_asked(
+    client: CoordinatorClient, coordinator: ScriptedCoordinator
+) -> None:
+    async def slowly(_: Any) -> None:
+        await asyncio.sleep(2)
+
+    coordinator.script("POST", "/v1/poll", slowly)
+    with pytest.raises(TransportFault, match="did not answer in time"):
+        await client.poll(PollRequest(), 0.2)
+
+
+async def test_workers_that_lost_a_coordinator_together_do_not_return_together(
+    contact: Contact, coordinator: ScriptedCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator.params = msgspec.structs.replace(coordinator.params, reconnect_spread_s=500.0)
+    pauses: list[float] = []
+
+    async def skip(event: asyncio.Event, timeout_s: float | None) -> None:
+        if event is contact._hurry and timeout_s is not None:
+            pauses.append(timeout_s)
+            await asyncio.sleep(0.001)
+        else:
+            await asyncio.sleep(3600)
+
+    monkeypatch.setattr(contact, "_wait", skip)
+    contact.start()
+    await coordinator.until(lambda: coordinator.polls)
+    coordinator.script("POST", "/v1/poll", *[refusal("internal"), refusal("internal"), lambda _: None] * 30)
+    await coordinator.until(lambda: len(pauses) >= 20, timeout_s=20)
+    assert max(pauses) > 60

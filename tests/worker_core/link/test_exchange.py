@@ -20,7 +20,7 @@ from worker_core.wire.work import Completion, EventBatch, Heartbeat, PollRequest
 REQUESTS = {
     "meta": lambda client: client.meta(),
     "token": lambda client: client.issue_token("ses_1"),
-    "poll": lambda client: client.poll(PollRequest()),
+    "poll": lambda client: client.poll(PollRequest(), 35.0),
     "heartbeat": lambda client: client.heartbeat(Heartbeat(n=1)),
     "accept": lambda client: client.accept("att_1", 1),
     "events": lambda client: client.send_events("att_1", EventBatch(epoch=1, first_seq=0, events=())),
