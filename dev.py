@@ -12,6 +12,10 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -252,7 +256,9 @@ def pip_install(*what: str) -> None:
     """Install with the versions of constraints.txt."""
     command = [*python(), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
     command += ["--constraint", str(ROOT / "constraints.txt"), *what]
-    if subprocess.run(command, cwd=ROOT, stdout=sys.stderr).returncode != 0:
+    with time_shown("pip"):
+        done = subprocess.run(command, cwd=ROOT, stdout=sys.stderr)
+    if done.returncode != 0:
         raise Stop(f"pip failed. Its message stands above; the command was:\n  {' '.join(command)}")
 
 
@@ -278,6 +284,30 @@ def become(command: list[str], environment: dict[str, str] | None = None) -> int
         sys.stdout.flush()
         os.execve(command[0], command, environment)
     return subprocess.run(command, env=environment).returncode
+
+
+@contextmanager
+def time_shown(name: str) -> Generator[None]:
+    """On a terminal, let the seconds run beside a program that says nothing for minutes."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    began, ended = time.monotonic(), threading.Event()
+
+    def count() -> None:
+        while not ended.wait(1):
+            sys.stderr.write(f"\r  {name} works: {time.monotonic() - began:.0f} s ")
+            sys.stderr.flush()
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        counter.join()
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 def say(text: str) -> None:

@@ -131,3 +131,17 @@ def test_the_continuous_check_runs_check_and_test() -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
     assert "python3 dev.py check" in script
     assert "python3 dev.py test" in script
+
+
+def test_a_long_silence_of_pip_is_counted_on_a_terminal_and_leaves_no_trace_elsewhere(
+    dev: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with dev.time_shown("pip"):
+        time.sleep(1.2)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with dev.time_shown("pip"):
+        time.sleep(1.2)
+    shown = capsys.readouterr().err
+    assert "pip works: 1 s" in shown
+    assert shown.endswith("\r\x1b[K")
