@@ -9,6 +9,7 @@ from typing import TypeVar
 import psutil
 
 from app.cli.errors import CliError
+from app.cli.terminal import wants_traceback
 from worker_core.control.client import ControlClient, ControlFailure, CoreNotRunning
 from worker_core.control.endpoint import BadEndpoint
 from worker_core.machine.paths import Paths, find_paths
@@ -80,8 +81,11 @@ class OwnProcess:
         self.process.wait(10)
 
     def _failed(self, what: str) -> CliError:
-        lines = self.log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
-        return CliError(what, why="\n  ".join(lines), cure=f"Its log: {self.log}", code="start-failed")
+        lines = self.log.read_text(errors="replace").splitlines()
+        if not wants_traceback(False):
+            lines = _without_tracebacks(lines)[-_TAIL_LINES:]
+        cure = "STOKER_DEBUG=1 shows all that it said."
+        return CliError(what, why="\n  ".join(lines), cure=cure, code="start-failed")
 
 
 class LocalCoordinator(OwnProcess):
@@ -168,6 +172,18 @@ class LocalCore(OwnProcess):
         except (CoreNotRunning, BadEndpoint):
             return None
         return True
+
+
+def _without_tracebacks(lines: list[str]) -> list[str]:
+    """Return the lines a person can use: of a traceback, the error at its end."""
+    kept: list[str] = []
+    inside = False
+    for line in lines:
+        starts = line.lstrip(" |+").startswith("Traceback (most recent call last)")
+        inside = starts or (inside and line.startswith((" ", "\t")))
+        if not inside:
+            kept.append(line)
+    return kept
 
 
 def _environment(home: Path) -> dict[str, str]:

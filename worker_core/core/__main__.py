@@ -64,10 +64,10 @@ def main(argv: Sequence[str]) -> int:
         return asyncio.run(_run(paths, settings, options))
     except (BadSettings, JournalError) as error:
         return _fail(str(error))
-    except OSError as error:
+    except Exception as error:
         if options.verbose:
             raise
-        return _fail(f"the worker cannot start: {error}")
+        return _fail(_describe(error))
     finally:
         close_logs()
         lock.release()
@@ -181,6 +181,12 @@ def _parse(argv: Sequence[str]) -> Options:
     options = parser.parse_args(argv)
     verbose = options.verbose or os.environ.get("STOKER_DEBUG") == "1"
     return Options(options.once, options.started_by, verbose)
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"the worker cannot start: {error}"
+    return f"the worker failed: {type(error).__name__}: {error} (STOKER_DEBUG=1 shows where)"
 
 
 def _fail(text: str) -> int:

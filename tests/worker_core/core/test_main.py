@@ -129,6 +129,18 @@ def test_bad_settings_are_told_by_key(cores: Cores) -> None:
     assert "embedded_port" in errors
 
 
+@pytest.mark.parametrize("verbose", [False, True])
+def test_an_unforeseen_error_at_start_is_a_sentence_unless_tracebacks_were_asked_for(
+    cores: Cores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verbose: bool
+) -> None:
+    (tmp_path / "script.json").write_text('{"wall_offset_s": "soon"}')
+    monkeypatch.setenv("STOKER_SCRIPTED_SOURCES", str(tmp_path / "script.json"))
+    code, errors = finish(cores.start(*(["--verbose"] if verbose else [])))
+    assert code == 1
+    assert "wall_offset_s" in errors
+    assert ("Traceback" in errors) is verbose
+
+
 def test_wrong_usage_is_exit_code_two(cores: Cores) -> None:
     code, errors = finish(cores.start("--for-ever"))
     assert code == 2
