@@ -7,7 +7,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from coordinator.accounts.approvals import insert_worker
 from coordinator.accounts.authorization import authorization_of
 from coordinator.accounts.keys import CoordinatorKeys, fingerprint_words
-from coordinator.accounts.networks import network_of
+from coordinator.accounts.networks import counted_address, network_of
 from coordinator.accounts.people import Person
 from coordinator.accounts.rates import RateLimit
 from coordinator.accounts.secrets import hash_secret, new_secret
@@ -81,9 +81,9 @@ class Pairings:
         email = request.email.strip().lower()
         source = f"{email} {network_of(ip)}"
         detail = "too many pairings were started from here; wait and try again"
-        self._by_ip.check(ip, detail)
+        self._by_ip.check(counted_address(ip), detail)
         self._by_email.check(source, detail)
-        self._by_ip.mark(ip)
+        self._by_ip.mark(counted_address(ip))
         self._by_email.mark(source)
         return await self._db.write(lambda conn: self._start(conn, thumbprint, request, email, ip))
 
@@ -303,7 +303,7 @@ class Pairings:
         tries = (
             (self._wrong_by_person, person.email),
             (self._wrong_by_account, person.account_id),
-            (self._wrong_by_ip, ip),
+            (self._wrong_by_ip, counted_address(ip)),
             (self._wrong_by_all, EVERYBODY),
         )
         for limit, key in tries:

@@ -10,7 +10,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import Connection, delete, insert, select
 
-from coordinator.accounts.networks import network_of
+from coordinator.accounts.networks import counted_address, network_of
 from coordinator.accounts.rates import RateLimit
 from coordinator.accounts.secrets import hash_secret, new_secret
 from coordinator.clock import Clock
@@ -27,6 +27,7 @@ SCOPES: tuple[str, ...] = ("jobs", "workers", "approve")
 LOGIN_SCOPES: tuple[str, ...] = ("jobs", "workers")
 """What a token got by password may do; only tokens made on the coordinator's host also approve."""
 
+MAX_EMAIL_LENGTH = 254
 MIN_PASSWORD_LENGTH = 8
 MAX_PASSWORD_LENGTH = 1024
 EVERYWHERE = 10
@@ -89,10 +90,11 @@ class People:
 
         An unknown e-mail takes as long as a wrong password and is answered alike.
         """
-        address = email.strip().lower()
+        # Nobody's is longer, and what is counted must not be endless.
+        address = email.strip().lower()[:MAX_EMAIL_LENGTH]
         detail = "too many tries; wait and try again"
         source = f"{address} {network_of(ip)}"
-        tries = ((self._by_email_network, source), (self._by_email, address), (self._by_ip, ip))
+        tries = ((self._by_email_network, source), (self._by_email, address), (self._by_ip, counted_address(ip)))
         for limit, key in tries:
             limit.check(key, detail)
         for limit, key in tries:

@@ -73,6 +73,18 @@ def test_a_stranger_cannot_lock_the_owner_out(start_coordinator):
     assert live.do(people.authenticate("ada@example.org", PASSWORD, "198.51.100.7")).email == "ada@example.org"
 
 
+def test_an_ipv6_host_has_the_tries_of_one_address(start_coordinator):
+    live = start_coordinator(logins_per_ip=2)
+    people = live.services.people
+    codes = []
+    for number in range(3):
+        with pytest.raises(ProblemError) as refused:
+            live.do(people.authenticate(f"{number}@example.org", "wrong password", f"2001:db8::{number}"))
+        codes.append(refused.value.code)
+    assert codes == ["bad-credentials", "bad-credentials", "rate-limited"]
+    assert live.do(people.authenticate("ada@example.org", PASSWORD, "2001:db8:0:1::1")).email == "ada@example.org"
+
+
 def test_a_page_of_another_site_cannot_log_in(coordinator):
     assert refusal(log_in(coordinator, "ada@example.org", PASSWORD, Origin="https://evil.example")).code == "forbidden"
 
