@@ -17,6 +17,9 @@ T = TypeVar("T")
 FROM_STRANGERS_BYTES = 64 << 10
 """How much somebody may send who has not yet proved to be anybody we know."""
 
+REPORT_BYTES = 256 << 10
+"""How much a worker may say about itself at once; it is kept and shown."""
+
 _GZIP = 31
 """zlib's window bits for a gzip wrapper."""
 

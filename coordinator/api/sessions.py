@@ -6,7 +6,7 @@ from starlette.routing import Route
 
 from coordinator.accounts.sessions import Caller
 from coordinator.api.auth import require_key, require_worker
-from coordinator.api.bodies import answer, no_content, read_message
+from coordinator.api.bodies import REPORT_BYTES, answer, no_content, read_message
 from coordinator.api.context import services_of
 from worker_core.wire.problems import ProblemError, problem
 from worker_core.wire.session import ExtendRequest, Goodbye, SessionRequest
@@ -15,7 +15,7 @@ from worker_core.wire.session import ExtendRequest, Goodbye, SessionRequest
 async def connect(request: Request) -> Response:
     """S1."""
     worker = await require_key(request)
-    message = await read_message(request, SessionRequest)
+    message = await read_message(request, SessionRequest, max_bytes=REPORT_BYTES)
     return answer(await services_of(request).sessions.connect(worker, message), 201)
 
 

@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from coordinator.api.auth import require_worker
-from coordinator.api.bodies import answer, no_content, read_bytes, read_message
+from coordinator.api.bodies import REPORT_BYTES, answer, no_content, read_bytes, read_message
 from coordinator.api.context import Services, services_of
 from coordinator.api.ranges import slice_for
 from coordinator.queue.ingest import read_batch
@@ -21,7 +21,7 @@ MAX_BATCH_BYTES = 4 << 20
 async def poll(request: Request) -> Response:
     """W1: wait for an offer or for news; 204 when there is none."""
     caller = await require_worker(request)
-    body = await read_message(request, PollRequest)
+    body = await read_message(request, PollRequest, max_bytes=REPORT_BYTES)
     services = services_of(request)
     place = ParkedPoll(caller.worker_id, caller.account_id, body.free_slots, body.local_mode)
     # The worker may hang up while it waits; nobody else would notice before the wait is over.
@@ -57,7 +57,7 @@ async def decline(request: Request) -> Response:
 async def heartbeat(request: Request) -> Response:
     """W4: renew leases and hear about them."""
     caller = await require_worker(request)
-    body = await read_message(request, Heartbeat)
+    body = await read_message(request, Heartbeat, max_bytes=REPORT_BYTES)
     return answer(await services_of(request).queue.leases.heartbeat(caller.worker_id, caller.session_id, body))
 
 

@@ -297,3 +297,10 @@ def test_connections_of_long_ago_are_forgotten_and_the_present_one_is_not(start_
     live.forward(6 * 86400)
     assert tidied() == 1
     station.connect(session_seq=4)
+
+
+@pytest.mark.parametrize("path", ["/v1/sessions", "/v1/poll", "/v1/heartbeat"])
+def test_a_worker_does_not_fill_the_coordinator_with_what_it_says_of_itself(coordinator, ada, path):
+    station = coordinator.worker(ada)
+    endless = {"n": 1, "reasons": ["r" * 1000] * 300}
+    assert station.call("POST", path, endless).status_code == 413
