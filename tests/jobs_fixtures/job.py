@@ -193,6 +193,14 @@ def leave_a_child(pipe):
     return 0
 
 
+def wait_for_acks(pipe):
+    step = 0
+    while True:
+        step += 1
+        pipe.metric(step, loss=float(step))
+        pipe.wait_acked(600)
+
+
 def linger(pipe):
     pipe.done("succeeded")
     time.sleep(600)
@@ -269,6 +277,7 @@ BEHAVIOURS: "dict[str, Callable[[Pipe], int | None]]" = {
     "crash-at-start": crash_at_start,
     "leave-in-silence": leave_in_silence,
     "linger": linger,
+    "wait-for-acks": wait_for_acks,
     "leave-at-once": leave_at_once,
     "be-silent": be_silent,
     "obey": obey,

@@ -201,6 +201,8 @@ class AttemptRun:
         while not exited.done():
             await asyncio.wait({exited}, timeout=_WATCH_STEP_S)
             now = self._clock.awake()
+            if self._journal.fault:
+                self._watch.heard()  # a job whose frames cannot be acknowledged waits for us
             self._perform(self._watch.tick(now - before, self._workspace_bytes))
             before = now
             if self._ended and self._ended.done() and not exited.done() and self._ended.result().left:

@@ -328,6 +328,22 @@ async def test_a_full_disk_holds_a_job_up_and_loses_nothing(bench: Any) -> None:
     assert metrics == list(range(1, len(metrics) + 1))
 
 
+async def test_a_job_that_waits_for_a_full_disk_is_not_silent(bench: Any, attempt: Callable[..., NewAttempt]) -> None:
+    run = await bench.start("wait-for-acks", attempt(limits=msgspec.structs.replace(LIMITS, silence_s=1.5)))
+    task = asyncio.create_task(run.run())
+    await bench.until(lambda: bench.metrics)
+    await limit_pages(bench, 1)
+    bench.journal.append(bench.attempt_id, Log(ts=1.0, stream="stoker", text="x" * 60_000))
+    await asyncio.sleep(4)
+    assert "is full" in bench.journal.fault
+    assert not task.done()
+    before = len(bench.metrics)
+    await limit_pages(bench, 1_000_000)
+    await bench.until(lambda: len(bench.metrics) > before + 1)
+    run.kill()
+    assert (await task).how == "stopped"
+
+
 async def limit_pages(bench: Any, pages: int) -> None:
     """Let the journal's file grow no further, as a full disk would."""
 
