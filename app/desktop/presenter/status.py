@@ -34,11 +34,6 @@ class Shown:
     def tooltip(self) -> str:
         return f"Stoker – {self.headline}" + (f"\n{self.detail}" if self.detail else "")
 
-    @property
-    def accessible(self) -> str:
-        """The same for a screen reader, as one sentence."""
-        return f"Stoker: {self.headline}. {self.detail}".strip()
-
 
 def show(situation: Situation) -> Shown:
     """Decide icon and words for a situation."""

@@ -15,12 +15,19 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from shiboken6 import isValid
+
 from app.desktop.presenter.answers import Answer
-from app.desktop.windows.parts import GAP, MARGIN, button, hug, label
+from app.desktop.windows.parts import GAP, MARGIN, bring_up, button, hug, label
+
+_opened: list[QDialog] = []
 
 
 class _Sheet(QDialog):
-    """A dialog that is opened, is gone when it is closed, and is as high as its content."""
+    """A dialog that is opened, is gone when it is closed, and is as high as its content.
+
+    One without a parent belongs to nobody, and PySide destroys what belongs to nobody at once: it is kept here.
+    """
 
     def __init__(self, parent: QWidget | None, title: str) -> None:
         super().__init__(parent)
@@ -34,6 +41,12 @@ class _Sheet(QDialog):
         layout.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
         layout.setSpacing(GAP)
         return layout
+
+    def open(self) -> None:
+        """Show the dialog in front, and keep it until it is closed."""
+        _opened[:] = [sheet for sheet in _opened if isValid(sheet)] + [self]
+        super().open()
+        bring_up(self)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Take the height of the content."""
@@ -55,7 +68,7 @@ class Question(_Sheet):
         choices: Sequence[Answer],
         *,
         remember: str = "",
-        dismiss: str = "Cancel",
+        dismiss: str = "&Cancel",
     ) -> None:
         super().__init__(parent, title)
         layout = self.column()

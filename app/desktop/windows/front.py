@@ -10,10 +10,10 @@ from app.desktop.control.client import ControlClient
 from app.desktop.control.metric_source import MetricSource
 from app.desktop.control.store import WorkerStore
 from app.desktop.presenter.answers import UNPAIR
-from app.desktop.tray.icons import app_icon
 from app.desktop.windows import theme
 from app.desktop.windows.dialogs import Notice, Question
 from app.desktop.windows.pairing import PairingWindow
+from app.desktop.windows.parts import bring_up
 from app.desktop.windows.status import StatusWindow
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ class Front(QObject):
 
     def show_status(self) -> None:
         """Show the status window in front of the others."""
-        _bring_up(self.status_window)
+        bring_up(self.status_window)
 
     @Slot(str)
     def open_page(self, address: str) -> None:
@@ -81,7 +81,7 @@ class Front(QObject):
             self.pairing_window = PairingWindow(self._client, self._store, platform.node() or "workstation")
             self.pairing_window.open_page.connect(self.open_page)
             self.pairing_window.closed.connect(self._on_pairing_closed)
-        _bring_up(self.pairing_window)
+        bring_up(self.pairing_window)
 
     def _show_metrics(self) -> None:
         if self.metrics_window is None:
@@ -90,13 +90,12 @@ class Front(QObject):
 
             source = MetricSource(self, self._client, self._store)
             self.metrics_window = MetricsWindow(source, self._store)
-        _bring_up(self.metrics_window)
+        bring_up(self.metrics_window)
 
     def _front(self) -> QWidget | None:
         """The window a message belongs to, when one is open."""
-        return next(
-            (window for window in (self.pairing_window, self.status_window) if window and window.isVisible()), None
-        )
+        windows = (self.pairing_window, self.status_window, self.metrics_window)
+        return next((window for window in windows if window is not None and window.isVisible()), None)
 
     @Slot()
     def _apply_theme(self) -> None:
@@ -114,9 +113,3 @@ class Front(QObject):
     def _on_unpair_answered(self, choice: str, remember: bool) -> None:
         self.unpair_confirmed.emit()
 
-
-def _bring_up(window: QWidget) -> None:
-    window.setWindowIcon(app_icon())
-    window.showNormal() if window.isMinimized() else window.show()
-    window.raise_()
-    window.activateWindow()

@@ -5,6 +5,8 @@ from functools import partial
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
+from app.desktop.tray.icons import app_icon
+
 GAP = 12
 MARGIN = 22
 
@@ -41,11 +43,12 @@ def card(parent: QWidget | None = None) -> tuple[QFrame, QVBoxLayout]:
     return frame, layout
 
 
-def line() -> QFrame:
-    """Return a thin line between two groups."""
-    made = QFrame()
-    made.setProperty("role", "line")
-    return made
+def bring_up(window: QWidget) -> None:
+    """Show a window in front of the others."""
+    window.setWindowIcon(app_icon())
+    window.showNormal() if window.isMinimized() else window.show()
+    window.raise_()
+    window.activateWindow()
 
 
 def hug(window: QWidget) -> None:

@@ -27,7 +27,6 @@ class Colours:
     on_accent: str
     accent_hover: str
     alert: str
-    good: str
     loss: str
     speed: str
     second: str
@@ -44,7 +43,6 @@ LIGHT = Colours(
     on_accent="#ffffff",
     accent_hover="#a8370a",
     alert="#b42318",
-    good="#1d7a46",
     loss="#2359c7",
     speed="#0f766e",
     second="#7a3fb5",
@@ -60,7 +58,6 @@ DARK = Colours(
     on_accent="#201206",
     accent_hover="#ffab6b",
     alert="#ff8f85",
-    good="#6fd39b",
     loss="#82aaff",
     speed="#5fd0c5",
     second="#c79bf2",
@@ -122,7 +119,6 @@ def _style_sheet(colour: Colours) -> str:
             font-size: 30pt; font-weight: 600; }}
         QLabel[role="words"] {{ font-size: 11pt; font-weight: 600; }}
         QFrame[role="card"] {{ background: {colour.surface}; border: 1px solid {colour.line}; border-radius: 10px; }}
-        QFrame[role="line"] {{ background: {colour.line}; border: none; max-height: 1px; min-height: 1px; }}
         QPushButton {{ background: {colour.surface}; border: 1px solid {colour.line}; border-radius: 7px;
             padding: 7px 14px; color: {colour.text}; }}
         QPushButton:hover {{ border-color: {colour.muted}; }}
