@@ -1,6 +1,7 @@
 """A tiny job process for tests, standard library only: ``job.py BEHAVIOUR --workspace W …``."""
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -147,6 +148,12 @@ def obey(pipe):
             return 0
 
 
+def leave_unasked(pipe):
+    pipe.checkpoint(1)
+    pipe.done("stopped")
+    return 0
+
+
 def leave_without_core(pipe, step):
     time.sleep(1)
     pipe.checkpoint(step, announce=False)
@@ -158,7 +165,8 @@ def ignore_orders(pipe):
     step = 0
     while True:
         step += 1
-        pipe.metric(step, loss=float(step))
+        with contextlib.suppress(BrokenPipeError):  # it does not even leave when its core is gone
+            pipe.metric(step, loss=float(step))
         time.sleep(0.05)
 
 
@@ -281,6 +289,7 @@ BEHAVIOURS: "dict[str, Callable[[Pipe], int | None]]" = {
     "leave-at-once": leave_at_once,
     "be-silent": be_silent,
     "obey": obey,
+    "leave-unasked": leave_unasked,
     "ignore-orders": ignore_orders,
     "grow-a-tree": grow_a_tree,
     "leave-a-child": leave_a_child,
