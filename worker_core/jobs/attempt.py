@@ -275,7 +275,7 @@ class AttemptRun:
                 channel.ack(frame.id)
             case Done():
                 self._done = body
-                self._watch.stop("asked", _LEAVE_LIMIT_S)  # no order is needed: it leaves by itself, or is ended
+                self._watch.stop("left", _LEAVE_LIMIT_S)  # no order is needed: it leaves by itself, or is ended
                 await self._insist(lambda: self._journal.set_done(attempt_id, body))
                 channel.ack(frame.id)
             case Log():

@@ -45,7 +45,7 @@ def classify(seen: Seen) -> AttemptEnd:
     if seen.done and seen.done.outcome in ("succeeded", "failed") and seen.cause not in ("broken", "full"):
         return _end_by_own_word(seen, seen.done)
     failure = _failure_by_rule(seen)
-    if failure is None and _left_on_request(seen):
+    if failure is None and seen.cause == "asked":
         return _end(seen, "stopped", None)
     return _end(seen, "finished", failure or _failure(seen))
 
@@ -60,11 +60,6 @@ def _end_by_own_word(seen: Seen, done: Done) -> AttemptEnd:
         forced=seen.killed,
         note=_note(seen),
     )
-
-
-def _left_on_request(seen: Seen) -> bool:
-    said_so = seen.done is not None and seen.done.outcome in ("stopped", "canceled")
-    return said_so or seen.cause == "asked"
 
 
 def _failure_by_rule(seen: Seen) -> _Failure | None:
@@ -86,6 +81,9 @@ def _failure_by_rule(seen: Seen) -> _Failure | None:
 
 def _failure(seen: Seen) -> _Failure:
     code = seen.exit
+    if seen.done and seen.cause == "left":
+        # Counted as a failure: a job that ends itself this way each time would otherwise be tried for ever.
+        return _Failure("signal", "The job was ended by a signal that did not come from the worker; it saved its work.")
     if code is not None and code < 0:
         return _signal_failure(-code, seen.out_of_memory)
     if not seen.spoke:

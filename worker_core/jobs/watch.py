@@ -11,8 +11,9 @@ from worker_core.wire.work import Limits
 
 MAX_STEP_S = 1.0
 
-Cause = Literal["asked", "silence", "runtime", "disk", "broken", "full"]
-"""Why a job was stopped or ended: asked for; no frame came; too long; wrote too much; wrote no frames; disk full."""
+Cause = Literal["asked", "left", "silence", "runtime", "disk", "broken", "full"]
+"""Why a job was stopped or ended: asked for; unasked, by its own last word; no frame came; too long; wrote too much;
+wrote no frames; disk full."""
 
 Action = Literal["order-stop", "kill"]
 

@@ -117,6 +117,12 @@ async def test_a_stopped_job_saves_its_work_and_its_last_line(bench: Any) -> Non
     assert blob_path(bench.paths.blobs, checkpoint.sha256).exists()
 
 
+async def test_a_job_that_a_signal_from_outside_stops_has_failed_with_its_work_saved(bench: Any) -> None:
+    end = await (await bench.start("leave-unasked")).run()
+    assert (end.how, end.outcome, end.error.failure) == ("finished", "failed", "signal")
+    assert (await bench.journal.attempt(bench.attempt_id)).checkpoint is not None
+
+
 async def test_a_checkpoint_can_be_had_at_any_time(bench: Any) -> None:
     run = await bench.start("obey")
     task = asyncio.create_task(run.run())

@@ -24,6 +24,8 @@ def seen(**changes: object) -> Seen:
         (seen(done=SUCCEEDED, cause="asked"), "finished", None),
         (seen(done=SUCCEEDED, exit=-9, killed=True, cause="asked"), "finished", None),
         (seen(done=STOPPED, cause="asked"), "stopped", None),
+        (seen(done=STOPPED, cause="left"), "finished", "signal"),
+        (seen(done=SUCCEEDED, cause="left"), "finished", None),
         (seen(cause="asked", killed=True, exit=-9), "stopped", None),
         (seen(cause="asked", exit=1), "stopped", None),
         (seen(cause="asked", killed=True, exit=None, survivors=(7,)), "stopped", None),
