@@ -10,9 +10,11 @@ import contextlib
 import hmac
 import logging
 import os
+import stat
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, Protocol
 
 from worker_core.control.endpoint import make_endpoint, remove_endpoint, write_endpoint
@@ -131,7 +133,7 @@ class ControlServer:
             server = await asyncio.start_server(self._receive, "127.0.0.1", 0, limit=MAX_LINE_BYTES)
             return server, "tcp", f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         path = self._paths.control_socket
-        private_folder(path.parent)
+        _make_own_folder(path.parent)
         path.unlink(missing_ok=True)  # we hold the home's lock, so a socket that lies here is a dead core's
         before = os.umask(0o077)
         try:
@@ -221,6 +223,17 @@ class ControlServer:
             log.exception("the operation %s failed", request.op)
             text = "the worker failed at this; its log says more"
             return Reply(id=request.id, error=ErrorBody(code="failed", text=text))
+
+
+def _make_own_folder(folder: Path) -> None:
+    """Make the socket's folder; in the system's temporary folder, somebody else may have put one there before us."""
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or (sys.platform != "win32" and found.st_uid != os.getuid()):
+        raise PermissionError(f"{folder} is not a folder of yours; remove it, or choose a shorter STOKER_HOME")
+    private_folder(folder)
 
 
 class _BadLine(Exception):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import stat
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +69,18 @@ async def test_the_socket_and_the_endpoint_are_for_their_owner_only(server: Cont
     assert stat.S_IMODE(paths.control_socket.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(paths.control_socket.stat().st_mode) & 0o077 == 0
     assert stat.S_IMODE(paths.control_file.stat().st_mode) == 0o600
+
+
+async def test_a_socket_folder_that_somebody_else_laid_out_is_refused_in_words(
+    paths: Paths, answers: Any, tmp_path: Path
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o755)
+    paths.control_socket.parent.symlink_to(theirs)
+    with pytest.raises(PermissionError, match="shorter STOKER_HOME"):
+        await ControlServer(paths, answers, "1").start()
+    assert stat.S_IMODE(theirs.stat().st_mode) == 0o755
+    assert list(theirs.iterdir()) == []
 
 
 async def test_a_request_gets_its_reply_and_a_refusal_its_code(connect: Any, paths: Paths) -> None:
