@@ -3,11 +3,11 @@
 from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QWidget
 
-from app.desktop.control.client import ControlClient
+from app.desktop.control.client import LOST_LINK, NOT_CONNECTED, ControlClient
 from app.desktop.control.store import WorkerStore
 from app.desktop.prefs import PrefsFile
-from app.desktop.presenter.answers import CLOSE, QUIT, REMEMBERED_QUIT, Answer
-from app.desktop.presenter.quitting import QuitChoice, QuitPlan, chosen, plan_quit
+from app.desktop.presenter.answers import CLOSE, QUIT, REMEMBERED_CLOSE, REMEMBERED_QUIT, Answer
+from app.desktop.presenter.quitting import QuitChoice, QuitPlan, chosen, plan_quit, plan_unanswered
 from worker_core.control.messages import ErrorBody, QuitArgs
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ class Leaving(QObject):
     """Nothing more is to be done: end the process."""
     refused = Signal(str, str)
     remembered = Signal(str)
-    """What is remembered about Quit, in words; empty when it asks."""
+    """What is remembered about Quit and about closing the window, in words; empty when both are asked."""
 
     def __init__(self, parent: QObject, client: ControlClient, store: WorkerStore, prefs: PrefsFile) -> None:
         super().__init__(parent)
@@ -30,6 +30,7 @@ class Leaving(QObject):
         self._store = store
         self._prefs = prefs
         self._question: Question | None = None
+        store.changed.connect(self._on_store)
 
     @Slot()
     def ask(self) -> None:
@@ -40,17 +41,18 @@ class Leaving(QObject):
         elif self._question is None:
             self._open_question(plan.ask)
         else:
-            self._question.raise_()
+            self._question.open()
 
     def tell_remembered(self) -> None:
-        """Tell which answer is remembered."""
-        choice = self._prefs.prefs.quit_choice
-        self.remembered.emit(REMEMBERED_QUIT[choice] if choice else "")
+        """Tell which answers are remembered."""
+        prefs = self._prefs.prefs
+        words = (REMEMBERED_QUIT.get(prefs.quit_choice or ""), REMEMBERED_CLOSE.get(prefs.close_choice or ""))
+        self.remembered.emit(" ".join(sentence for sentence in words if sentence))
 
     @Slot()
     def forget_choice(self) -> None:
         """Ask again from now on."""
-        self._prefs.change(quit_choice=None)
+        self._prefs.change(quit_choice=None, close_choice=None)
         self.tell_remembered()
 
     def ask_about_closing(self, window: QWidget) -> None:
@@ -70,6 +72,14 @@ class Leaving(QObject):
         self._question.finished.connect(self._on_question_gone)
         self._question.open()
 
+    @Slot()
+    def _on_store(self) -> None:
+        """Leave when the job that Quit asks about is stopped or over: nothing is left to be decided."""
+        plan = plan_unanswered(self._store.situation) if self._question is not None else None
+        if plan is not None and self._question is not None:
+            self._question.reject()
+            self._leave(plan)
+
     @Slot(int)
     def _on_question_gone(self, result: int) -> None:
         self._question = None
@@ -78,11 +88,13 @@ class Leaving(QObject):
     def _on_answered(self, choice: QuitChoice, remember: bool) -> None:
         if remember:
             self._prefs.change(quit_choice=choice)
+            self.tell_remembered()
         self._leave(chosen(choice))
 
     @Slot(str, bool)
     def _on_closing_answered(self, choice: str, remember: bool) -> None:
         self._prefs.change(close_choice=choice)
+        self.tell_remembered()
         if choice == "quit":
             self.ask()
 
@@ -96,6 +108,10 @@ class Leaving(QObject):
 
     @Slot(object)
     def _on_failed(self, error: ErrorBody) -> None:
+        # A worker that is gone before its answer arrives is what was asked for.
+        if error in (LOST_LINK, NOT_CONNECTED):
+            self.done.emit()
+            return
         self.refused.emit("The worker was not ended", error.text)
 
 

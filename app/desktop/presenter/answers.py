@@ -41,6 +41,10 @@ REMEMBERED_QUIT = {
     "drain": "Quit lets the worker finish its job, then ends it.",
     "stop": "Quit stops the job with a checkpoint.",
 }
+REMEMBERED_CLOSE = {
+    "keep": "Closing this window keeps Stoker running.",
+    "quit": "Closing this window quits Stoker.",
+}
 CLOSE = Asked(
     text="This desktop has no place for Stoker's icon. Without a window it keeps running unseen; "
     "start Stoker again to bring the window back.",

@@ -20,19 +20,38 @@ class QuitPlan:
 
 
 def plan_quit(situation: Situation, remembered: QuitChoice | None) -> QuitPlan:
-    """Decide what Quit does: ask while a job runs, end an idle core that the desktop started, leave any other alone."""
+    """Decide what Quit does: ask while a job runs on, end an idle core that the desktop started, leave others alone.
+
+    A job that is being stopped already is nothing to ask about: it saves its checkpoint and ends by itself.
+    """
     status = situation.live
     if status is None:
         return QuitPlan()
-    if status.job is not None:
+    if status.job is not None and not _is_stopping(status):
         return QuitPlan(ask=job_name(status.job)) if remembered is None else chosen(remembered)
     return QuitPlan(request="checkpoint" if _ends_with_desktop(status) else None)
+
+
+def plan_unanswered(situation: Situation) -> QuitPlan | None:
+    """Return what becomes of a question nobody answered: None while its job runs on, else what is left to do.
+
+    A job that was stopped decides it. One that ended by itself leaves the default: the worker goes on.
+    """
+    plan = plan_quit(situation, None)
+    if plan.ask is not None:
+        return None
+    status = situation.live
+    return plan if status is not None and _is_stopping(status) else QuitPlan()
 
 
 def chosen(choice: QuitChoice) -> QuitPlan:
     """Return the plan of an answer."""
     requests: dict[QuitChoice, CoreRequest | None] = {"keep": None, "drain": "drain", "stop": "checkpoint"}
     return QuitPlan(request=requests[choice])
+
+
+def _is_stopping(status: WorkerStatus) -> bool:
+    return "stop" in (status.mode.here, status.mode.console)
 
 
 def _ends_with_desktop(status: WorkerStatus) -> bool:

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
-
 from shiboken6 import isValid
 
 from app.desktop.presenter.answers import Answer
@@ -44,7 +43,7 @@ class _Sheet(QDialog):
 
     def open(self) -> None:
         """Show the dialog in front, and keep it until it is closed."""
-        _opened[:] = [sheet for sheet in _opened if isValid(sheet)] + [self]
+        _opened[:] = [sheet for sheet in _opened if isValid(sheet) and sheet is not self] + [self]
         super().open()
         bring_up(self)
 

@@ -112,4 +112,3 @@ class Front(QObject):
     @Slot(str, bool)
     def _on_unpair_answered(self, choice: str, remember: bool) -> None:
         self.unpair_confirmed.emit()
-

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.desktop.presenter.quitting import QuitPlan, chosen, plan_quit
+from app.desktop.presenter.quitting import QuitPlan, chosen, plan_quit, plan_unanswered
 from app.desktop.presenter.situation import Link, Situation
-from worker_core.wire.status import JobShown, WorkerStatus
+from worker_core.wire.status import JobShown, ModesShown, WorkerStatus
 
 JOB = JobShown(id="job_1", attempt=1, epoch=1, kind="rl-session", name="cartpole")
 
@@ -36,3 +36,24 @@ def test_an_idle_worker_of_something_else_goes_on(started_by: str) -> None:
 @pytest.mark.parametrize("link", [link for link in Link if link is not Link.CONNECTED])
 def test_a_worker_that_cannot_be_asked_is_left_alone(link: Link) -> None:
     assert plan_quit(situation(JOB, link=link), None) == QuitPlan()
+
+
+def stopping(mode: ModesShown, started_by: str = "desktop") -> Situation:
+    status = WorkerStatus(state="paused", job=JOB, mode=mode, started_by=started_by)
+    return Situation(link=Link.CONNECTED, status=status)
+
+
+@pytest.mark.parametrize("mode", [ModesShown(here="stop"), ModesShown(console="stop")])
+def test_a_job_that_is_being_stopped_is_not_asked_about(mode: ModesShown) -> None:
+    assert plan_quit(stopping(mode), "keep") == QuitPlan(request="checkpoint")
+    assert plan_quit(stopping(mode, "service"), None) == QuitPlan()
+
+
+def test_a_question_stands_while_its_job_runs_on() -> None:
+    assert plan_unanswered(situation(JOB)) is None
+
+
+def test_a_question_is_decided_by_stopping_its_job_and_else_by_its_default() -> None:
+    assert plan_unanswered(stopping(ModesShown(here="stop"))) == QuitPlan(request="checkpoint")
+    assert plan_unanswered(situation()) == QuitPlan()
+    assert plan_unanswered(situation(JOB, link=Link.ENDED)) == QuitPlan()

@@ -1,6 +1,7 @@
 """Quit asks while a job runs, does what was answered, and remembers it when asked to; windows leave nothing behind."""
 
 import gc
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from app.desktop.windows.status import StatusWindow
 from tests.desktop.scripted_core import ScriptedCore, paired, training
 from tests.desktop.wiring import Wired
 from worker_core.control.messages import ErrorBody
+from worker_core.wire.status import ModesShown
 
 Wait = Callable[..., None]
 
@@ -97,7 +99,7 @@ def test_a_remembered_answer_is_used_until_it_is_forgotten(
     assert setting.done == [True, True]
     setting.leaving.tell_remembered()
     setting.leaving.forget_choice()
-    assert words == ["Quit keeps the worker training.", ""]
+    assert words == ["Quit keeps the worker training.", "Quit keeps the worker training.", ""]
     setting.leaving.ask()
     answer("A job is training", "keep")
 
@@ -113,12 +115,55 @@ def test_a_core_that_refuses_to_end_keeps_the_desktop(
     assert setting.done == []
 
 
+@pytest.mark.parametrize(("mode", "requests"), [(ModesShown(here="stop"), [{"how": "checkpoint"}]), (ModesShown(), [])])
+def test_quit_is_carried_out_when_the_job_it_asks_about_is_stopped_or_over(
+    core: ScriptedCore, link: Wired, setting: Setting, wait: Wait, mode: ModesShown, requests: list[dict[str, str]]
+) -> None:
+    core.set_status(training())
+    wait(lambda: (status := link.store.situation.live) is not None and status.job)
+    setting.leaving.ask()
+    core.set_status(paired("paused" if requests else "available", mode=mode))
+    wait(lambda: setting.done == [True])
+    assert dialogs("A job is training") == []
+    assert core.asked("quit") == requests
+
+
+def test_stop_and_then_quit_at_once_ends_without_a_question(
+    core: ScriptedCore, link: Wired, setting: Setting, wait: Wait
+) -> None:
+    core.set_status(training(state="paused", mode=ModesShown(here="stop")))
+    wait(lambda: (status := link.store.situation.live) is not None and status.job)
+    setting.leaving.ask()
+    wait(lambda: setting.done == [True])
+    assert core.asked("quit") == [{"how": "checkpoint"}]
+
+
+def test_a_core_that_ends_before_its_answer_arrives_has_done_what_was_asked(
+    core: ScriptedCore, link: Wired, setting: Setting, wait: Wait
+) -> None:
+    core.set_status(paired())
+    wait(lambda: (status := link.store.situation.live) is not None and status.state == "available")
+    core.behaviour = "slow"
+    setting.leaving.ask()
+    wait(lambda: core.asked("quit"))
+    for client in tuple(core._clients):
+        client.shutdown(socket.SHUT_RDWR)
+    wait(lambda: setting.done == [True])
+    assert setting.refused == []
+
+
 def test_closing_the_last_window_asks_once(link: Wired, setting: Setting) -> None:
     window = StatusWindow(link.store)
+    words: list[str] = []
+    setting.leaving.remembered.connect(words.append)
     setting.leaving.ask_about_closing(window)
     answer("Keep Stoker running?", "keep")
     setting.leaving.ask_about_closing(window)
     assert dialogs("Keep Stoker running?") == []
+    assert words == ["Closing this window keeps Stoker running."]
+    setting.leaving.forget_choice()
+    setting.leaving.ask_about_closing(window)
+    answer("Keep Stoker running?", "keep")
     window.deleteLater()
 
 
