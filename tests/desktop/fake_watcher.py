@@ -125,6 +125,10 @@ class Driver:
         self.menu_interface().Event(entry["id"], "clicked", dbus.Int32(0), dbus.UInt32(0))
         return True
 
+    def activate(self):
+        dbus.Interface(self.bus.get_object(self.live_item(), "/StatusNotifierItem"), ITEM).Activate(0, 0)
+        return True
+
     def about_to_show(self):
         self.menu_interface().AboutToShow(0)
         return True

@@ -61,6 +61,13 @@ def test_open_console_goes_to_the_browser(core: ScriptedCore, host: TrayHost, la
     assert wait_for(lambda: desktop.opened.read_text().strip(), what="the address") == "https://train.example.org"
 
 
+def test_a_click_on_the_icon_opens_the_status_window(core: ScriptedCore, host: TrayHost, launch: Launch) -> None:
+    desktop = launch("--background")
+    host.wait_for_headline("Not paired")
+    assert host.ask("activate")
+    wait_for(lambda: "Stoker" in desktop.windows(), what="the status window")
+
+
 def test_each_state_shows_another_picture(core: ScriptedCore, host: TrayHost, launch: Launch) -> None:
     core.set_status(paired())
     launch("--background")

@@ -1,5 +1,6 @@
 """The icon in the tray: made when a host is there, given the worker's picture, tooltip and menu."""
 
+import sys
 import time
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
@@ -10,14 +11,20 @@ from app.desktop.presenter.dwell import Dwell
 from app.desktop.presenter.status import IconKey, Shown
 from app.desktop.tray.icons import panel_ground, state_icon
 
-_OPENING = (QSystemTrayIcon.ActivationReason.DoubleClick, QSystemTrayIcon.ActivationReason.MiddleClick)
+_OPENING = {
+    QSystemTrayIcon.ActivationReason.Trigger,
+    QSystemTrayIcon.ActivationReason.DoubleClick,
+    QSystemTrayIcon.ActivationReason.MiddleClick,
+}
+if sys.platform == "darwin":
+    _OPENING.remove(QSystemTrayIcon.ActivationReason.Trigger)  # the same click opens the menu there
 
 
 class TrayIcon(QObject):
     """Holds the QSystemTrayIcon. An icon made before its host would stay invisible, so it is made on demand."""
 
     opened = Signal()
-    """A person double-clicked the icon."""
+    """A person clicked the icon itself, not for its menu."""
 
     def __init__(self, parent: QObject, menu: QMenu) -> None:
         super().__init__(parent)
