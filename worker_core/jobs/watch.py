@@ -54,6 +54,8 @@ class Watch:
         """Let the job save and leave within ``grace_s``; a second wish can only shorten the grace."""
         if self.cause is not None:
             self.grace_s = min(self.grace_s, grace_s)
+            if (self.cause, cause) == ("left", "asked"):
+                self.cause = cause  # a computer that shuts down tells the job and us, in any order
             return None
         self.cause, self.grace_s = cause, grace_s
         return "order-stop"

@@ -52,6 +52,15 @@ def test_a_second_wish_can_only_shorten_the_grace() -> None:
     assert watch.tick(1.0) == "kill"
 
 
+def test_a_stop_that_comes_just_after_the_last_word_was_asked_for_all_the_same() -> None:
+    watch = Watch(LIMITS)
+    watch.stop("left", 10)
+    assert watch.stop("asked", 30) is None
+    assert (watch.cause, watch.grace_s) == ("asked", 10)
+    watch.stop("left", 10)
+    assert watch.cause == "asked"
+
+
 @given(st.lists(st.tuples(st.sampled_from(["tick", "heard", "stop", "kill"]), st.floats(0, 30)), max_size=60))
 def test_a_job_is_stopped_at_most_once_and_killed_at_most_once(steps: list[tuple[str, float]]) -> None:
     watch, actions = Watch(LIMITS), list[object]()
