@@ -90,7 +90,6 @@ class Desktop(QObject):
         self._host.start()
         if not self._background:
             self._show_status()
-            self._show_previous_crash()
 
     def close(self) -> None:
         """Take everything down; the core goes on."""
@@ -112,6 +111,7 @@ class Desktop(QObject):
     @Slot(str)
     def _open_window(self, name: str) -> None:
         self.front.open(name)
+        self._tell_previous_crash()
 
     @Slot(str)
     def _open_page(self, address: str) -> None:
@@ -120,6 +120,7 @@ class Desktop(QObject):
     @Slot()
     def _show_status(self) -> None:
         self.front.show_status()
+        self._tell_previous_crash()
 
     @Slot()
     def _ask_unpair(self) -> None:
@@ -129,11 +130,13 @@ class Desktop(QObject):
     def _show_refusal(self, headline: str, sentence: str) -> None:
         self.front.tell(headline, sentence)
 
-    def _show_previous_crash(self) -> None:
-        if self._crash.previous:
-            headline = "Stoker's window ended unexpectedly last time"
-            sentence = "Training was not touched by it. These details help to find the fault."
-            self.front.tell(headline, sentence, self._crash.previous)
+    def _tell_previous_crash(self) -> None:
+        if not self._crash.previous:
+            return
+        headline = "Something went wrong in Stoker's window last time"
+        sentence = "Training was not touched by it. These details help to find the fault."
+        self.front.tell(headline, sentence, self._crash.previous)
+        self._crash.forget_previous()
 
     @Slot()
     def _on_status_closed(self) -> None:

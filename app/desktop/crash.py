@@ -71,8 +71,9 @@ class CrashRecorder:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "desktop-crash.log"
+        self._untold = folder / "desktop-crash-untold.log"
         self.previous = self._take_previous()
-        """What the last run left behind; empty after a run without a crash."""
+        """What earlier runs left behind and nobody was told yet; empty after runs without a crash."""
         self._seen: set[str] = set()
         self._file: IO[str] = self._path.open("a", encoding="utf-8")
         faulthandler.enable(self._file)
@@ -86,14 +87,20 @@ class CrashRecorder:
         if not self._seen:
             self._path.unlink(missing_ok=True)
 
+    def forget_previous(self) -> None:
+        """Forget the earlier report, because a person was told of it."""
+        self.previous = ""
+        self._untold.unlink(missing_ok=True)
+
     def _take_previous(self) -> str:
+        """Put the report of the last run aside, so that it outlives runs in which nobody looks."""
+        if self._path.exists() and self._path.stat().st_size:
+            self._path.replace(self._untold)
         try:
-            with self._path.open("rb") as file:
-                content = file.read(MAX_REPORT_BYTES)
+            with self._untold.open("rb") as file:
+                return file.read(MAX_REPORT_BYTES).decode("utf-8", "replace").strip()
         except FileNotFoundError:
             return ""
-        self._path.unlink()
-        return content.decode("utf-8", "replace").strip()
 
     def _on_exception(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         text = "".join(traceback.format_exception(kind, error, trace))

@@ -140,15 +140,23 @@ def test_a_core_that_left_on_purpose_is_not_started_again_unasked(
     assert host.entries()["Start the worker"]["enabled"]
 
 
-def test_a_crash_is_recorded_and_shown_at_the_next_start(core: ScriptedCore, host: TrayHost, launch: Launch) -> None:
+def test_a_crash_is_told_when_somebody_looks_however_many_starts_later(
+    core: ScriptedCore, host: TrayHost, launch: Launch
+) -> None:
     core.paths.logs.mkdir(parents=True, exist_ok=True)
-    report = core.paths.logs / "desktop-crash.log"
-    report.write_text("Fatal Python error: Segmentation fault\n")
-    desktop = launch()
+    (core.paths.logs / "desktop-crash.log").write_text("Fatal Python error: Segmentation fault\n")
+    unseen = launch("--background")
+    host.wait_for_headline("Not paired")
+    unseen.process.send_signal(signal.SIGTERM)
+    assert unseen.wait() == 0
+    desktop = launch("--background")
+    host.wait_for_headline("Not paired")
+    assert desktop.windows() == []
+    assert host.ask("click", "Status window")
     wait_for(lambda: desktop.windows().count("Stoker") == 2, what="the notice beside the status window")
     desktop.process.send_signal(signal.SIGTERM)
     assert desktop.wait() == 0
-    assert not report.exists()
+    assert not list(core.paths.logs.glob("desktop-crash*"))
 
 
 def test_garbage_preferences_are_put_aside_for_the_defaults(core: ScriptedCore, host: TrayHost, launch: Launch) -> None:
