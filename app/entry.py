@@ -2,9 +2,18 @@
 
 import sys
 
+EXIT_INTERRUPTED = 130
+
 
 def main() -> int:
-    """Run the command line of this process and return its exit code."""
+    """Run the command line of this process and return its exit code; Ctrl-C ends it quietly, also while it loads."""
+    try:
+        return _run()
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _run() -> int:
     command = sys.argv[1] if len(sys.argv) > 1 else ""
     if command == "run":
         from worker_core.core.__main__ import main as run_core

@@ -11,7 +11,7 @@ from app.cli.credentials import Credentials
 from app.cli.errors import CliError
 from app.cli.follow import Glance, glances
 from app.cli.job_commands import fetch_results, load_job
-from app.cli.local_stack import LocalCoordinator, LocalCore
+from app.cli.local_stack import LocalCoordinator, LocalCore, end_strays
 from app.cli.pairing_commands import pair_through_core
 from worker_core.control.messages import PairArgs, QuitArgs
 from worker_core.wire.client import JobView
@@ -140,6 +140,7 @@ class Demo:
             self.core.end()
         if self.coordinator is not None:
             self.coordinator.end()
+        end_strays(self.home)
 
     def let_go(self) -> None:
         """Leave coordinator and worker running."""

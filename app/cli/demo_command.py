@@ -4,9 +4,10 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -22,6 +23,8 @@ from app.cli.options import Json, terminal_of
 from app.cli.terminal import Terminal, error_document
 from worker_core.wire.codec import Message, Number, number_to_wire
 from worker_core.wire.problems import ProblemError
+
+_Handler = Callable[[int, FrameType | None], object] | signal.Handlers
 
 RESULTS = Path("stoker-demo")
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "lunar_lander.toml"
@@ -157,33 +160,31 @@ def interrupts() -> Generator[None]:
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    wanted = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.signal(number, interrupt) for number in wanted}
+    with _handled(interrupt, "SIGTERM", "SIGHUP"):
+        yield
+
+
+@contextmanager
+def _handled(handler: _Handler, *names: str) -> Generator[None]:
+    """Let ``handler`` answer these signals, where the system has them."""
+    wanted = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, handler) for number in wanted}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, kept in before.items():
+            signal.signal(number, kept)
 
 
 def _clean_up(story: Demo, home: Path, terminal: Terminal) -> None:
     """End everything and remove the home; a second Ctrl-C does not leave half of it behind."""
-    with _deaf_to_interrupts():
+    with _handled(signal.SIG_IGN, "SIGINT", "SIGTERM", "SIGHUP"):
         if terminal.words.is_terminal:
             with terminal.words.status("Ending coordinator and worker"):
                 story.end()
         else:
             story.end()
         shutil.rmtree(home, ignore_errors=True)
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Generator[None]:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _tell_failure(story: Demo, error: CliError | ProblemError, terminal: Terminal) -> None:

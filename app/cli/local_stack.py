@@ -99,7 +99,12 @@ class LocalCoordinator(OwnProcess):
         command = coordinator_command("serve", "--data", str(self.data), "--port", str(port), "--json")
         super().__init__("coordinator", command, folder / "coordinator.log", _environment(folder))
         self._folder = folder
-        self.url = self.wait_for(self._read_url, "it said its address")
+        try:
+            self.url = self.wait_for(self._read_url, "it said its address")
+        except BaseException:
+            # Nobody has this object yet who could end the process.
+            self.end()
+            raise
 
     @property
     def port(self) -> int:
@@ -172,6 +177,21 @@ class LocalCore(OwnProcess):
         except (CoreNotRunning, BadEndpoint):
             return None
         return True
+
+
+def end_strays(home: Path) -> None:
+    """End what this process started for ``home`` and lost sight of, when Ctrl-C came while it was being started."""
+    strays = [child for child in psutil.Process().children(recursive=True) if _belongs_to(child, home)]
+    for stray in strays:
+        _kill(stray)
+    psutil.wait_procs(strays, timeout=5)
+
+
+def _belongs_to(process: psutil.Process, home: Path) -> bool:
+    try:
+        return Path(process.environ().get("STOKER_HOME", "")).is_relative_to(home)
+    except psutil.Error:
+        return False
 
 
 def _without_tracebacks(lines: list[str]) -> list[str]:

@@ -64,6 +64,25 @@ def test_an_interrupted_demo_ends_coordinator_worker_and_job(tmp_path: Path, num
     assert list((tmp_path / "tmp").glob("stoker-demo-*")) == []
 
 
+@pytest.mark.parametrize("ready", ["coordinator serve", "account add"])
+def test_a_demo_interrupted_while_it_starts_leaves_nothing(tmp_path: Path, ready: str) -> None:
+    with _start(tmp_path, job_spec("early")) as demo:
+        below = eventually(lambda: _below_with(demo, ready), f"{ready} runs")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+            demo.send_signal(number)
+        demo.communicate(timeout=GUARD_S)
+    assert demo.returncode == 130
+    eventually(lambda: not any(process.is_running() for process in below), "all of it is gone", longest_s=10)
+    assert _left_of(tmp_path) == []
+    assert list((tmp_path / "tmp").glob("stoker-demo-*")) == []
+
+
+def _below_with(demo: subprocess.Popen[str], words: str) -> list[psutil.Process] | None:
+    below = _processes_below(demo)
+    lines = (" ".join(process.cmdline()) for process in below if process.is_running())
+    return below if any(words in line for line in lines) else None
+
+
 def _three_or_more(demo: subprocess.Popen[str]) -> list[psutil.Process] | None:
     below = _processes_below(demo)
     return below if len(below) >= 3 else None
