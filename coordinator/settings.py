@@ -3,6 +3,7 @@
 Keys at the top belong to the coordinator; the table ``[worker]`` holds what it tells its workers.
 """
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Limit = Annotated[int, msgspec.Meta(ge=1)]
 
 FILE_NAME = "coordinator.toml"
+_MAY_BE_ZERO = ("reconnect_spread_s", "events_flush_s", "extend_below_share", "checkpoint_upload_wait_s")
 
 
 class BadSettings(HostError):
@@ -95,6 +97,20 @@ def load_settings(data: Path) -> Settings:
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(f"cannot read {path}: {error}") from error
     try:
-        return convert(tomllib.loads(text), Settings)
+        settings = convert(tomllib.loads(text), Settings)
+        _check_numbers(settings, "")
+        _check_numbers(settings.worker, "worker.")
     except (tomllib.TOMLDecodeError, BadMessage) as error:
         raise BadSettings(f"{path} is not valid: {error}. Correct that line, or remove it for the default.") from error
+    return settings
+
+
+def _check_numbers(settings: Settings | Parameters, table: str) -> None:
+    """Raise BadMessage for what TOML may write but nothing can follow: infinite intervals, negative ones of workers."""
+    for name, value in msgspec.structs.asdict(settings).items():
+        if not isinstance(value, float):
+            continue
+        if not math.isfinite(value):
+            raise BadMessage(f"Expected a finite number, got `{value}` - at `$.{table}{name}`")
+        if table and (value < 0 or (not value and name not in _MAY_BE_ZERO)):
+            raise BadMessage(f"Expected `float` > 0.0 - at `$.{table}{name}`")

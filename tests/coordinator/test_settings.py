@@ -25,6 +25,10 @@ def test_a_file_sets_intervals_of_both_sides(tmp_path):
     [
         ("token_ttl = 5", "token_ttl"),
         ("token_ttl_s = -1", "token_ttl_s"),
+        ("token_ttl_s = inf", "token_ttl_s"),
+        ("[worker]\nheartbeat_s = 0", "worker.heartbeat_s"),
+        ("[worker]\nheartbeat_s = -1", "worker.heartbeat_s"),
+        ("[worker]\nretry_cap_s = nan", "worker.retry_cap_s"),
         ("wrong_codes = 'many'", "wrong_codes"),
         ("token_ttl_s = 5\nnonce_s = [", "document"),
     ],
