@@ -12,8 +12,6 @@ from worker_core.wire.session import Health
 from worker_core.wire.status import DeviceLoad, GpuShown
 from worker_core.wire.vocabulary import Reason
 
-SICK_FREE_SHARE = 0.05
-
 
 class MachineView:
     """The newest readings."""

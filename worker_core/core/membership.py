@@ -34,7 +34,6 @@ class Membership:
         host: ContactHost,
         watch: DeliveryWatch,
     ) -> None:
-        self.enrollment = enrollment
         self.client = CoordinatorClient(Exchanger(Address.parse(enrollment.coordinator), key, clock))
         self.client.link.pinned = enrollment.pinned
         self.connection = Connection(self.client, journal)

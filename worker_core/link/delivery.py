@@ -127,11 +127,6 @@ class Delivery:
         if parcel is not None and parcel.task is not None:
             parcel.task.cancel()
 
-    def wake(self, attempt_id: str) -> None:
-        """Look again now: there is something new to send."""
-        if attempt_id in self._parcels:
-            self._parcels[attempt_id].nudge()
-
     def go_on(self) -> None:
         """The coordinator answers: send at once what waited."""
         self._connected.set()
