@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
+
 from worker_core.wire.status import WorkerStatus
 
 
@@ -35,5 +37,18 @@ class Situation:
 
     @property
     def live(self) -> WorkerStatus | None:
-        """The snapshot while it can be trusted, that is while the core is connected."""
-        return self.status if self.link is Link.CONNECTED else None
+        """The snapshot, brought up to now, while it can be trusted, that is while the core is connected."""
+        if self.status is None or self.link is not Link.CONNECTED:
+            return None
+        return _aged(self.status, self.age_s)
+
+
+def _aged(status: WorkerStatus, age_s: float) -> WorkerStatus:
+    """Let the times of a snapshot run on: the core tells them anew only when something changes."""
+    pairing, job = status.pairing, status.job
+    if pairing is not None:
+        pairing = msgspec.structs.replace(pairing, expires_in_s=max(0.0, pairing.expires_in_s - age_s))
+    if job is not None and job.eta_s is not None:
+        job = msgspec.structs.replace(job, eta_s=max(0.0, job.eta_s - age_s))
+    contact_age_s = None if status.contact_age_s is None else status.contact_age_s + age_s
+    return msgspec.structs.replace(status, pairing=pairing, job=job, contact_age_s=contact_age_s)

@@ -1,5 +1,6 @@
 """Every state has its picture and words that a person can act on."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,3 +129,17 @@ def test_no_snapshot_breaks_the_tray(
         shown = show(connected(known, reasons=tuple(reasons), job=job, contact_age_s=contact))
         assert shown.icon in ICON_KEYS
         assert shown.headline
+
+
+def test_times_run_on_between_snapshots() -> None:
+    code = PairingShown(
+        user_code="BCDF-GHJK", verification_uri="", fingerprint="", expires_in_s=900.0, coordinator="", email=""
+    )
+    asked = Situation(link=Link.CONNECTED, status=status("pairing", pairing=code), age_s=90)
+    assert "13:30 left" in show(asked).detail
+    gone = Situation(link=Link.CONNECTED, status=status("offline"), age_s=100)
+    assert "for 5 min" in show(gone).detail
+    busy = Situation(
+        link=Link.CONNECTED, status=status("training", job=msgspec.structs.replace(JOB, eta_s=70.0)), age_s=30
+    )
+    assert "40 s left" in show(busy).detail
