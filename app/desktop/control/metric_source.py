@@ -32,6 +32,7 @@ class MetricSource(QObject):
         self._open = False
         self._live = False
         self._asked_attempts = False
+        self._ran: str | None = None
         self._loading: str | None = None
         self._held: deque[MetricEvent] = deque(maxlen=MAX_HELD_EVENTS)
         self.attempts: tuple[AttemptShown, ...] = ()
@@ -90,6 +91,9 @@ class MetricSource(QObject):
             if self.chosen is not None:
                 self._load()
         running = self.running
+        if running != self._ran:
+            self._ran = running
+            self.attempts_changed.emit()
         if running is not None and self.follows_running and running != self.chosen:
             self._switch_to(running)
         if running is not None and not self._knows(running):
@@ -157,14 +161,16 @@ class MetricSource(QObject):
         for name, series in history.series.items():
             if name in self.curves:
                 self.curves[name].load(series)
-        held, self._held = self._held, deque(maxlen=MAX_HELD_EVENTS)
-        for event in held:
-            self._add(event)
+        self._add_held()
         self.changed.emit()
 
     @Slot(object)
     def _on_history_failed(self, error: ErrorBody) -> None:
+        """Show what comes, and ask again: without its history a curve would seem to begin now."""
         self._loading = None
+        self._add_held()
+        if self._open:
+            self._resync.start()
         self._set_trouble(error.text)
 
     @Slot(object)
@@ -178,6 +184,11 @@ class MetricSource(QObject):
             return
         self._add(event)
         self.changed.emit()
+
+    def _add_held(self) -> None:
+        held, self._held = self._held, deque(maxlen=MAX_HELD_EVENTS)
+        for event in held:
+            self._add(event)
 
     def _add(self, event: MetricEvent) -> None:
         for name, value in event.values.items():

@@ -29,7 +29,7 @@ def progress_words(situation: Situation, job: JobShown | None) -> str:
     if situation.live is None:
         return show(situation).detail
     if job is None:
-        return "This attempt is not running." if situation.live.job else show(situation).detail
+        return "This attempt is not running." if situation.live.job else f"No job is running. {show(situation).detail}"
     parts = [percent(job.progress), f"step {count(job.step)}", job.phase, left(job.eta_s)]
     return "   ·   ".join(part for part in parts if part)
 
@@ -44,4 +44,5 @@ def no_values_words(situation: Situation, chosen: str | None, loading: bool, tro
         return "Loading…"
     if chosen is None:
         return "No job has run on this computer yet."
-    return "No value yet." if situation.live.job else "This job told no such value."
+    running = situation.live.job
+    return "No value yet." if running is not None and running.attempt_id == chosen else "This job told no such value."

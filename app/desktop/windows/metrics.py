@@ -18,6 +18,8 @@ from worker_core.wire.durations import format_duration
 
 REDRAW_MS = 250
 LOAD_SPAN_S = 300.0
+LOAD_FRESH_S = 60.0
+"""Twice the longest time between two of the core's readings; an older one says nothing about now."""
 SHORTEST_LOAD_SPAN_S = 60.0
 
 
@@ -127,7 +129,8 @@ class MetricsWindow(QWidget):
         cpu = Line(ages, [_or_nan(point.cpu_pct) for point in points])
         gpu = Line(ages, [_or_nan(point.gpu_pct) for point in points])
         self._load.show_lines([cpu, gpu], (), "" if points else "The worker has told no load yet.")
-        self._load.show_figures(_load_figures(points[-1]) if points else ("–", ""))
+        current = bool(points) and ages[-1] >= -LOAD_FRESH_S
+        self._load.show_figures(_load_figures(points[-1]) if current else ("–", ""))
         oldest = max([SHORTEST_LOAD_SPAN_S, *(-age for age in ages)])
         self._load.fix_span(-oldest, 0, 60 if oldest > 120 else 15)
 

@@ -1,6 +1,9 @@
 """The live-metrics window: history first, then points as they come, and nothing while nobody looks."""
 
+import re
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QObject, QTimer
@@ -8,9 +11,10 @@ from PySide6.QtWidgets import QComboBox, QLabel
 
 from app.desktop.control.metric_source import MetricSource
 from app.desktop.presenter.curves import LOSS, RETURN, SPEED
-from app.desktop.windows.metrics import REDRAW_MS, MetricsWindow
+from app.desktop.windows.metrics import LOAD_FRESH_S, REDRAW_MS, MetricsWindow
 from tests.desktop.scripted_core import ATTEMPT, OLDER, ScriptedCore, paired, training
 from tests.desktop.wiring import Wired
+from worker_core.control.messages import ErrorBody
 
 Wait = Callable[..., None]
 
@@ -38,7 +42,7 @@ def test_the_running_attempt_is_shown_with_history_progress_and_time_left(
     wait(lambda: len(source.curves[RETURN].steps) == 400)
     assert core.asked("history")[0]["attempt_id"] == ATTEMPT
     assert set(core.asked("history")[0]["names"]) == {RETURN, LOSS, SPEED}
-    wait(lambda: "2 min 23 s left" in texts(window))
+    wait(lambda: re.search(r"2 min (2\d|1\d) s left", texts(window)))
     assert "lunar lander" in texts(window)
     assert "45 %" in texts(window)
     wait(lambda: "CPU 42 %" in texts(window))
@@ -87,6 +91,42 @@ def test_a_client_that_missed_points_asks_for_the_history_again(
     before = len(core.asked("history"))
     core.emit_metric(460_000, {RETURN: 1.0}, lost=7)
     wait(lambda: len(core.asked("history")) > before)
+
+
+def test_a_history_that_could_not_be_had_is_asked_for_again(
+    core: ScriptedCore, link: Wired, owner: QObject, wait: Wait
+) -> None:
+    core.set_status(training())
+    core.errors["history"] = ErrorBody(code="failed", text="The journal is busy.")
+    wait(lambda: (status := link.store.situation.live) is not None and status.job)
+    source = MetricSource(owner, link.client, link.store)
+    source._resync.setInterval(50)
+    source.open()
+    wait(lambda: source.trouble == "The journal is busy.")
+    core.errors.clear()
+    wait(lambda: len(source.curves[RETURN].steps) == 400)
+    assert source.trouble == ""
+    source.close()
+
+
+def test_an_attempt_that_ended_is_not_called_running(
+    core: ScriptedCore, opened: tuple[MetricsWindow, MetricSource], wait: Wait
+) -> None:
+    window, _ = opened
+    choice = window.findChildren(QComboBox)[0]
+    wait(lambda: "(running)" in choice.currentText())
+    core.set_status(paired())
+    wait(lambda: "(running)" not in choice.currentText())
+    wait(lambda: "No job is running." in texts(window))
+
+
+def test_a_load_of_long_ago_is_not_shown_as_the_load_of_now(
+    opened: tuple[MetricsWindow, MetricSource], link: Wired, wait: Wait
+) -> None:
+    window, source = opened
+    wait(lambda: source.curves[RETURN].steps and "CPU 42 %" in texts(window))
+    link.store._loads = deque([replace(link.store.loads[-1], at=link.store.loads[-1].at - LOAD_FRESH_S - 1)])
+    wait(lambda: "CPU" not in texts(window))
 
 
 def test_a_hidden_window_has_no_timer_running_and_asks_for_no_metrics(
