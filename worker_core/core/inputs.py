@@ -24,7 +24,10 @@ def fetch_from(client: CoordinatorClient, attempt_id: str) -> Fetch:
                 asyncio.sleep,
                 _FETCH_TRIES,
             )
-        except (LinkFault, ProblemError) as fault:
-            raise FetchFailed(str(fault)) from fault
+        except LinkFault as fault:
+            # A long outage says nothing about the input: another attempt may have it.
+            raise FetchFailed(str(fault), passing=True) from fault
+        except ProblemError as fault:
+            raise FetchFailed(str(fault), passing=fault.problem.retryable) from fault
 
     return fetch

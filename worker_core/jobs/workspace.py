@@ -40,7 +40,11 @@ _REMOVED = ".removed"
 
 
 class FetchFailed(Exception):
-    """An input cannot be had from the coordinator."""
+    """An input cannot be had from the coordinator; ``passing`` when it may be there for another attempt."""
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 class NotPrepared(Exception):
@@ -73,7 +77,8 @@ async def make_workspace(paths: Paths, attempt: NewAttempt, fetch: Fetch) -> Pat
     except BlobDamaged as error:
         raise NotPrepared("data-missing", f"An input of the job is damaged: {error}.") from error
     except FetchFailed as error:
-        raise NotPrepared("data-missing", f"An input of the job cannot be had: {error}") from error
+        failure: FailureClass = "start-failed" if error.passing else "data-missing"
+        raise NotPrepared(failure, f"An input of the job cannot be had: {error}") from error
     except OSError as error:
         raise NotPrepared("disk-full" if is_disk_full(error) else "start-failed", f"{error}.") from error
     except Exception as error:

@@ -29,6 +29,7 @@ from worker_core.jobs.workspace import (
 from worker_core.journal.records import NewAttempt
 from worker_core.machine.paths import Paths
 from worker_core.wire.signed import Input
+from worker_core.wire.vocabulary import RETRYABLE_FAILURES
 from worker_core.wire.work import ResumePoint
 
 
@@ -133,6 +134,18 @@ async def test_damaged_and_missing_inputs_have_a_class(paths: Paths, attempt: Ca
     with pytest.raises(NotPrepared, match="no lease") as caught:
         await make_workspace(paths, row, refuse)
     assert caught.value.failure == "data-missing"
+
+
+async def test_an_outage_while_fetching_is_tried_again_by_another_attempt(
+    paths: Paths, attempt: Callable[..., NewAttempt]
+) -> None:
+    async def cut_off(sha256: str, size: int, destination: Path) -> None:
+        raise FetchFailed("no contact for six minutes", passing=True)
+
+    row = attempt(inputs=(Input(name="data", sha256="a" * 64, size=5),))
+    with pytest.raises(NotPrepared) as caught:
+        await make_workspace(paths, row, cut_off)
+    assert caught.value.failure in RETRYABLE_FAILURES
 
 
 async def test_a_full_disk_is_called_a_full_disk(paths: Paths, attempt: Callable[..., NewAttempt]) -> None:
