@@ -5,6 +5,8 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from rich.cells import cell_len
+from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
@@ -18,6 +20,10 @@ from worker_core.wire.vocabulary import JOB_END_STATES
 
 POLL_S = 0.5
 RETURN, SPEED = "rollout/ep_rew_mean", "time/fps"
+_SEPARATOR = " · "
+_BAR_WIDTH = 14
+_AROUND = len("⠋") + len("100 %") + 6
+"""What else a line holds: the spinner, the share done, and a blank behind each of its six columns."""
 _LINE_EVERY_S = 10.0
 _AWAY_S = 120.0
 """How long a coordinator may be away before following gives up; the job does not mind."""
@@ -90,7 +96,7 @@ def follow_to_end(client: CoordinatorClient, job_id: str, terminal: Terminal) ->
 def progress_shown(terminal: Terminal) -> Generator["ProgressShown"]:
     """Show a progress bar on a terminal, and a line now and then elsewhere."""
     if terminal.words.is_terminal:
-        with _bar(terminal) as bar:
+        with progress_bar(terminal.words) as bar:
             yield ProgressShown(terminal, bar)
     else:
         yield ProgressShown(terminal, None)
@@ -113,13 +119,8 @@ class ProgressShown:
             return
         if self._task is None:
             self._task = self._bar.add_task("", total=1.0, phase="", facts="", left="")
-        self._bar.update(
-            self._task,
-            completed=glance.view.progress,
-            phase=phase_of(glance.view),
-            facts=facts_of(glance),
-            left=time_left(glance.view),
-        )
+        phase, facts, left = beside_bar(glance, self._terminal.words.width)
+        self._bar.update(self._task, completed=glance.view.progress, phase=phase, facts=facts, left=left)
 
     def _say(self, glance: Glance) -> None:
         """Say a new phase at once, and progress every ten seconds."""
@@ -128,7 +129,7 @@ class ProgressShown:
             return
         self._said, self._said_at = phase, now
         parts = (phase, f"{glance.view.progress:.0%}", facts_of(glance), time_left(glance.view))
-        self._terminal.say("  " + " · ".join(part for part in parts if part))
+        self._terminal.say("  " + _SEPARATOR.join(part for part in parts if part))
 
 
 def phase_of(view: JobView) -> str:
@@ -140,14 +141,31 @@ def phase_of(view: JobView) -> str:
     return f"{view.state}: {view.reason}" if view.reason and view.state == "queued" else view.state
 
 
+def beside_bar(glance: Glance, width: int) -> tuple[str, str, str]:
+    """Return phase, facts and time left, cut so that the bar keeps its length: what matters least goes first."""
+    phase, left, facts = phase_of(glance.view), time_left(glance.view), _facts(glance)
+    if glance.view.state == "queued" and not glance.view.offered:
+        phase, facts = "queued", [glance.view.reason]
+    room = width - _BAR_WIDTH - _AROUND - cell_len(phase) - cell_len(left)
+    while len(facts) > 1 and cell_len(_SEPARATOR.join(facts)) > room:
+        facts.pop()
+    text = Text(_SEPARATOR.join(facts))
+    text.truncate(max(0, room), overflow="ellipsis")
+    return phase, text.plain, left
+
+
 def facts_of(glance: Glance) -> str:
     """Return step, return and speed as far as they are known."""
+    return _SEPARATOR.join(_facts(glance))
+
+
+def _facts(glance: Glance) -> list[str]:
     parts = [f"step {glance.view.step:,}"] if glance.view.step else []
     if RETURN in glance.newest:
         parts.append(f"return {float(glance.newest[RETURN]):,.1f}")
     if SPEED in glance.newest:
         parts.append(f"{float(glance.newest[SPEED]):,.0f} steps/s")
-    return " · ".join(parts)
+    return parts
 
 
 def time_left(view: JobView) -> str:
@@ -162,13 +180,14 @@ class _Share(ProgressColumn):
         return Text(f"{task.percentage:>3.0f} %", style="bold")
 
 
-def _bar(terminal: Terminal) -> Progress:
+def progress_bar(console: Console) -> Progress:
+    """Return the bar itself; phase, facts and time left are fields of its task."""
     return Progress(
         SpinnerColumn(finished_text="✓"),
         TextColumn("{task.fields[phase]}", markup=False),
-        BarColumn(bar_width=28),
+        BarColumn(bar_width=_BAR_WIDTH),
         _Share(),
         TextColumn("{task.fields[facts]}", style="cyan", markup=False),
         TextColumn("{task.fields[left]}", style="dim", markup=False),
-        console=terminal.words,
+        console=console,
     )

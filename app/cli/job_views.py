@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.client import CoordinatorClient, LogLine
-from app.cli.status_view import styled_state
+from app.cli.status_view import styled_state, why_of
 from app.cli.tables import Column, print_table
 from app.cli.terminal import Terminal
 from worker_core.wire.client import ArtifactView, JobView, MetricPoint
@@ -24,8 +24,8 @@ def show_job(job: JobView, terminal: Terminal) -> None:
     table.add_row("Job", Text(f"{job.name} ({job.kind})"))
     table.add_row("Id", job.id)
     table.add_row("State", styled_state(job.state, ("offered",) if job.offered else ()))
-    if job.reason:
-        table.add_row("Why", Text(job.reason))
+    if why := why_of(job):
+        table.add_row("Why", Text(why))
     table.add_row("Worker", Text(job.worker or "none"))
     left = f", {format_duration(job.eta_s)} left" if job.eta_s is not None else ""
     table.add_row(

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from app.cli.job_ids import short_ids
 from app.cli.tables import Column, print_table
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, count_of
 from worker_core.wire.client import JobView, WorkerView
 from worker_core.wire.durations import format_duration
 from worker_core.wire.status import JobShown, WorkerStatus
@@ -62,7 +62,10 @@ def _status_rows(status: WorkerStatus) -> Iterable[tuple[str, Text]]:
     if status.job:
         yield "Job", Text(_job_line(status.job))
     if status.outbox.events:
-        yield "Waiting to send", Text(f"{status.outbox.events} events, {status.outbox.bytes:,} bytes")
+        yield (
+            "Waiting to send",
+            Text(f"{count_of(status.outbox.events, 'event')}, {count_of(status.outbox.bytes, 'byte')}"),
+        )
     if status.credential_store:
         yield "Credential in", Text({"file": "a file only you can read"}.get(status.credential_store, "the keystore"))
 
@@ -116,6 +119,11 @@ def show_workers(workers: list[WorkerView], terminal: Terminal) -> None:
     print_table(terminal, columns, rows)
 
 
+def why_of(job: JobView) -> str:
+    """Return why a job is in its state, unless that only says the state again."""
+    return "" if job.reason == job.state else job.reason
+
+
 def show_jobs(jobs: list[JobView], terminal: Terminal) -> None:
     """Print the jobs of an account as a table."""
     if not jobs:
@@ -139,7 +147,7 @@ def show_jobs(jobs: list[JobView], terminal: Terminal) -> None:
             job.worker or "–",
             f"{job.step:,}",
             f"{job.progress:.0%}",
-            job.reason,
+            why_of(job),
         )
         for job in jobs
     ]

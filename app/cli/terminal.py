@@ -84,6 +84,11 @@ def _explanation(error: CliError) -> Iterable[str]:
         yield error.cure
 
 
+def count_of(number: int, thing: str) -> str:
+    """Return a number with its thing: ``1 event``, ``2 events``."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
 def wants_traceback(verbose: bool) -> bool:
     """Tell whether the person asked for tracebacks."""
     return verbose or os.environ.get("STOKER_DEBUG", "") not in ("", "0")

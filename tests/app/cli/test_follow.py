@@ -1,13 +1,18 @@
 """What a progress bar says is what the coordinator says."""
 
+import io
+import re
+
 import msgspec
 import pytest
+from rich.console import Console
 
 from app.cli.client import CoordinatorClient
 from app.cli.commands import main
-from app.cli.follow import Glance, facts_of, glances, phase_of, time_left
+from app.cli.follow import Glance, beside_bar, facts_of, glances, phase_of, progress_bar, time_left
 from tests.app.cli.conftest import Answer, Asked, ScriptedServer
 from worker_core.wire.client import JobView
+from worker_core.wire.codec import Number
 from worker_core.wire.vocabulary import JobState
 
 
@@ -52,6 +57,30 @@ def test_step_return_speed_and_time_left_are_shown_as_far_as_known() -> None:
     assert facts_of(Glance(_job(), {"rollout/ep_rew_mean": "NaN"})) == "step 1,234 · return nan"
     assert time_left(_job()) == "1 min 15 s left"
     assert time_left(_job("queued")) == ""
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_bar_keeps_its_length_and_no_fact_is_cut_in_the_middle(width: int) -> None:
+    newest: dict[str, Number] = {"rollout/ep_rew_mean": -123.4, "time/fps": 12345.6}
+    training = Glance(_job(phase="training", step=1_000_000, eta_s=1975.0), newest)
+    waiting = Glance(_job("queued", reason="worker stopped, checkpoint at step 29,696; waiting for a worker"))
+    for glance in (training, waiting):
+        console = Console(width=width, force_terminal=True, file=io.StringIO())
+        phase, facts, left = beside_bar(glance, width)
+        bar = progress_bar(console)
+        bar.add_task("", total=4, completed=2, phase=phase, facts=facts, left=left)
+        with console.capture() as shown:
+            console.print(bar.get_renderable(), soft_wrap=False)
+        line = re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", shown.get()).rstrip("\n")
+        assert len(line) <= width
+        assert sum(line.count(part) for part in "━╸╺") == 14
+        assert (phase in line, facts in line, left in line) == (True, True, True)
+    phase, facts, _ = beside_bar(training, width)
+    assert facts.startswith("step 1,000,000 · return -123.4")
+    assert not facts.endswith(("·", "…"))
+    phase, facts, _ = beside_bar(waiting, width)
+    assert phase == "queued"
+    assert facts.startswith("worker stopped, checkpoint at step 29,696")
 
 
 class _Coordinator:
