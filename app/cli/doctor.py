@@ -172,15 +172,18 @@ def _keystore(paths: Paths) -> Iterator[Finding]:
     except ValueError as error:
         yield Finding(name="keystore", state="problem", text=f"{error}.", cure="Correct STOKER_CREDENTIAL_STORE.")
         return
+    if paths.credential_file.exists():
+        kind = "file"  # this worker is paired with its key there, whatever a new pairing would choose
     answer = open_store(paths, kind).load()
     if isinstance(answer, Unavailable):
-        yield Finding(name="keystore", state="problem", text=f"No keystore ({answer.fault}).", cure=answer.detail)
+        text = "The worker's key cannot be kept or read."
+        yield Finding(name="keystore", state="problem", text=text, cure=answer.detail)
     elif kind == "file":
         yield Finding(
             name="keystore",
             state="warning",
             text="The worker's key lies in a file; other programs of yours can read it.",
-            cure="Pair with --credential-store keyring where this session has a keystore.",
+            cure="Nothing to do on a server. Where there is a keystore, unpair and pair again without the file store.",
         )
     else:
         yield Finding(name="keystore", state="ok", text="The keystore of this session answers.")

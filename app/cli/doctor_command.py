@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.options import Json, terminal_of
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, count_of
 from worker_core.machine.paths import find_paths
 
 if TYPE_CHECKING:
@@ -42,4 +42,5 @@ def _show(findings: "list[Finding]", terminal: Terminal) -> None:
     problems = sum(finding.state == "problem" for finding in findings)
     warnings = sum(finding.state == "warning" for finding in findings)
     terminal.say()
-    terminal.say(f"{problems} problems, {warnings} warnings." if problems or warnings else "Everything is in order.")
+    counted = f"{count_of(problems, 'problem')}, {count_of(warnings, 'warning')}."
+    terminal.say(counted if problems or warnings else "Everything is in order.")

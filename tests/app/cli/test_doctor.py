@@ -11,6 +11,7 @@ from app.cli.commands import main
 from app.cli.desktop_session import session_faults
 from app.cli.doctor import Finding, examine
 from tests.app.cli.conftest import Answer, ScriptedServer
+from worker_core.machine.keystore import Saved, open_store
 from worker_core.machine.paths import find_paths
 
 CHECKED = ["python", "torch", "device", "sqlite", "home", "disk", "keystore", "worker", "coordinator", "clock"]
@@ -50,6 +51,16 @@ def test_a_clock_that_differs_from_the_coordinator_s_is_told_with_how_much(
     assert found["clock"].state == state
     if offset_s:
         assert ("behind" if offset_s > 0 else "ahead of") in found["clock"].text
+
+
+def test_a_worker_with_its_key_in_a_file_needs_no_keystore(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cli.doctor._torch", lambda paths: iter(()))  # pyright: ignore[reportUnknownLambdaType]
+    paths = find_paths()
+    assert isinstance(open_store(paths, "file").save("a secret"), Saved)
+    monkeypatch.delenv("STOKER_CREDENTIAL_STORE")
+    keystore = _findings()["keystore"]
+    assert keystore.state == "warning"
+    assert "in a file" in keystore.text
 
 
 def test_an_unreachable_coordinator_is_a_problem_with_a_cure(monkeypatch: pytest.MonkeyPatch) -> None:
