@@ -136,7 +136,7 @@ def workers(context: typer.Context, json: Json = False) -> int:
 def worker(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The worker's name or id.")],
-    action: Annotated[Action, typer.Argument(help="What it shall do.")],
+    action: Annotated[Action, typer.Argument(metavar="ACTION", help="drain, stop, resume, renew or revoke.")],
     json: Json = False,
 ) -> int:
     """Drain, stop, resume, renew or revoke a worker."""

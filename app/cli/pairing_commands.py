@@ -12,13 +12,12 @@ from app.cli.client import CoordinatorClient
 from app.cli.credentials import normalise_url
 from app.cli.errors import AnotherRuns, CliError, NotRunning
 from app.cli.options import Json, terminal_of
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, count_of
 from app.cli.worker_commands import core
 from worker_core.control.client import ControlClient
 from worker_core.control.messages import PairArgs, PairOutcome
 from worker_core.machine.paths import Paths, find_paths
 from worker_core.wire.codec import convert
-from worker_core.wire.durations import format_duration
 from worker_core.wire.status import PairingShown
 
 Store = Literal["keyring", "file"]
@@ -106,8 +105,10 @@ def _show_code(shown: PairingShown, terminal: Terminal) -> None:
         (f"{shown.fingerprint}\n", "bold"),
         justify="center",
     )
-    terminal.words.print(Panel(lines, title="Pairing code", width=min(72, terminal.words.width)))
-    terminal.say(f"Waiting for approval; the code is good for {format_duration(shown.expires_in_s)}. Ctrl-C cancels.")
+    panel = Panel(lines, title="Pairing code", width=min(72, terminal.words.width))
+    terminal.words.print(panel, soft_wrap=False)  # else nothing in it is centred
+    minutes = max(1, round(shown.expires_in_s / 60))
+    terminal.say(f"Waiting for approval; the code is good for {count_of(minutes, 'minute')}. Ctrl-C cancels.")
 
 
 _REFUSALS = {
