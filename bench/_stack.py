@@ -6,7 +6,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -118,3 +118,10 @@ def report(document: dict[str, object], *, json: bool) -> None:
     else:
         sys.stdout.write("  ".join(f"{name}={value}" for name, value in document.items()) + "\n")
     sys.stdout.flush()
+
+
+def report_against(limits: Mapping[str, float], document: dict[str, object], *, json: bool) -> bool:
+    """Print one result with the verdict on it: whether every figure named in ``limits`` is at most its limit."""
+    within = all(isinstance(value := document[name], int | float) and value <= limits[name] for name in limits)
+    report({**document, "within_targets": within}, json=json)
+    return within

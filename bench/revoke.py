@@ -1,4 +1,7 @@
-"""How long a revoked worker's job lives on: from the click to the end of its whole process tree (target 2 s)."""
+"""How long a revoked worker's job lives on: from the click to the end of its whole process tree.
+
+Target: at most 2 s each time, else the exit code is 1.
+"""
 
 import sys
 import time
@@ -6,9 +9,10 @@ from collections.abc import Sequence
 
 import psutil
 
-from bench._stack import cartpole, milliseconds, paired_worker, parser, report
+from bench._stack import cartpole, milliseconds, paired_worker, parser, report, report_against
 
 GONE_S = 30.0
+TARGET_MS = 2000.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,8 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         answered.append(until_answer)
         gone.append(until_gone)
     report({"bench": "revoke-answered", "samples": len(answered), **milliseconds(answered)}, json=asked.json)
-    report({"bench": "revoke-to-tree-gone", "samples": len(gone), **milliseconds(gone)}, json=asked.json)
-    return 0
+    figures: dict[str, object] = {"bench": "revoke-to-tree-gone", "samples": len(gone), **milliseconds(gone)}
+    return 0 if report_against({"max_ms": TARGET_MS}, figures, json=asked.json) else 1
 
 
 def _sample() -> tuple[float, float]:
