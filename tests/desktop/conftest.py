@@ -11,6 +11,8 @@ sys.path.append(str(Path(__file__).parents[2]))
 from tests.desktop.kit import Bus, DesktopProcess, Display, Launch, TrayHost
 from tests.desktop.scripted_core import ScriptedCore
 
+SIGNS_OF_A_FAULT = ("Traceback", "an error nobody handled", "already deleted", "QThread", "Fatal Python error")
+
 
 @pytest.fixture(scope="session")
 def display() -> Iterator[Display]:
@@ -45,10 +47,14 @@ def launch(tmp_path: Path, display: Display, bus: Bus) -> Iterator[Launch]:
     """Start desktops in this test's home; all of them end with the test."""
     started: list[DesktopProcess] = []
 
-    def start(*arguments: str, home: Path = tmp_path, **environment: str) -> DesktopProcess:
-        started.append(DesktopProcess(home, display, bus, *arguments, **environment))
+    def start(
+        *arguments: str, home: Path = tmp_path, patience_s: float | None = None, **environment: str
+    ) -> DesktopProcess:
+        started.append(DesktopProcess(home, display, bus, *arguments, patience_s=patience_s, **environment))
         return started[-1]
 
     yield start
     for desktop in started:
         desktop.close()
+        told = [line for line in desktop.stderr.splitlines() if any(sign in line for sign in SIGNS_OF_A_FAULT)]
+        assert told == [], "whatever a test does, no part of the desktop fails unseen"

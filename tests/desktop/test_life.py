@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
+from app.desktop.tray import host as tray_host
 from tests.desktop.kit import Display, Launch, TrayHost, wait_for
 from tests.desktop.scripted_core import ScriptedCore, paired, training
 
@@ -56,10 +58,12 @@ def test_a_home_that_cannot_be_used_is_named(tmp_path: Path, display: Display) -
 
 
 def test_without_a_tray_host_the_status_window_comes_within_20_s(core: ScriptedCore, launch: Launch) -> None:
-    desktop = launch("--background")
-    time.sleep(1.5)
+    """The process is told to be less patient than it is, so that nobody waits for the figure itself."""
+    assert tray_host.PATIENCE_S + 2 * tray_host.POLL_MS / 1000 < 20
+    desktop = launch("--background", patience_s=2.0)
+    wait_for(lambda: core._clients, what="the desktop")
     assert desktop.windows() == []
-    wait_for(lambda: "Stoker" in desktop.windows(), what="the status window", timeout_s=40)
+    wait_for(lambda: "Stoker" in desktop.windows(), what="the status window")
 
 
 def test_a_second_start_raises_the_first_and_leaves(core: ScriptedCore, host: TrayHost, launch: Launch) -> None:
@@ -70,6 +74,24 @@ def test_a_second_start_raises_the_first_and_leaves(core: ScriptedCore, host: Tr
     assert launch().wait() == 0
     wait_for(lambda: "Stoker" in first.windows(), what="the raised window")
     assert first.process.poll() is None
+
+
+@pytest.mark.parametrize("fault", ["stopped", "socket gone"])
+def test_a_second_start_says_within_5_s_that_the_first_does_not_answer(
+    core: ScriptedCore, host: TrayHost, launch: Launch, fault: str
+) -> None:
+    first = launch("--background")
+    host.wait_for_headline("Not paired")
+    if fault == "stopped":
+        first.process.send_signal(signal.SIGSTOP)
+    else:
+        (core.paths.control_socket.parent / "desktop.sock").unlink()
+    started = time.monotonic()
+    second = launch()
+    assert second.wait() == 4
+    assert time.monotonic() - started < 3 * 5
+    assert f"(process {first.process.pid}) but does not answer" in second.stderr
+    first.process.send_signal(signal.SIGCONT)
 
 
 def test_a_lock_left_by_a_dead_desktop_does_not_stop_the_next(
