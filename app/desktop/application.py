@@ -78,8 +78,9 @@ class Desktop(QObject):
         self.commands.unpair_asked.connect(self._ask_unpair)
         self.commands.start_asked.connect(self._supervisor.start_again)
         self.commands.quit_asked.connect(self._leaving.ask)
-        self.commands.refused.connect(self._show_refusal)
-        self._leaving.refused.connect(self._show_refusal)
+        self.commands.refused.connect(self._show_message)
+        self.commands.partly_done.connect(self._show_message)
+        self._leaving.refused.connect(self._show_message)
         self._leaving.done.connect(self._exit)
         self._app.saveStateRequest.connect(self._on_save_state)
 
@@ -127,7 +128,7 @@ class Desktop(QObject):
         self.front.ask_unpair()
 
     @Slot(str, str)
-    def _show_refusal(self, headline: str, sentence: str) -> None:
+    def _show_message(self, headline: str, sentence: str) -> None:
         self.front.tell(headline, sentence)
 
     def _tell_previous_crash(self) -> None:

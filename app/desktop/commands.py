@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.desktop.control.client import Call, ControlClient
+from app.desktop.control.client import ControlClient
 from app.desktop.control.store import WorkerStore
+from app.desktop.presenter.answers import UNPAIRED_HERE_ONLY
 from worker_core.control.messages import ErrorBody, ModeArgs
 from worker_core.wire.vocabulary import Mode
 
@@ -24,6 +25,9 @@ class Commands(QObject):
     quit_asked = Signal()
     refused = Signal(str, str)
     """A headline and a sentence for a request that did not work."""
+
+    partly_done = Signal(str, str)
+    """The same for one that worked in part."""
 
     def __init__(self, parent: QObject, client: ControlClient, store: WorkerStore) -> None:
         super().__init__(parent)
@@ -50,7 +54,9 @@ class Commands(QObject):
 
     def unpair(self) -> None:
         """Unpair, after the person said yes."""
-        self._watch(self._client.request("unpair", timeout_s=UNPAIR_TIMEOUT_S), self._on_unpair_failed)
+        call = self._client.request("unpair", timeout_s=UNPAIR_TIMEOUT_S)
+        call.succeeded.connect(self._on_unpaired)
+        call.failed.connect(self._on_unpair_failed)
 
     def _drain(self) -> None:
         self._set_mode("drain")
@@ -62,11 +68,7 @@ class Commands(QObject):
         self._set_mode("run")
 
     def _set_mode(self, mode: Mode) -> None:
-        self._watch(self._client.request("mode", ModeArgs(mode=mode)), self._on_mode_failed)
-
-    @staticmethod
-    def _watch(call: Call, on_failed: Callable[[ErrorBody], None]) -> None:
-        call.failed.connect(on_failed)
+        self._client.request("mode", ModeArgs(mode=mode)).failed.connect(self._on_mode_failed)
 
     def _open_console(self) -> None:
         status = self._store.situation.live
@@ -76,6 +78,12 @@ class Commands(QObject):
     @Slot(object)
     def _on_mode_failed(self, error: ErrorBody) -> None:
         self.refused.emit("That did not work", error.text)
+
+    @Slot(object)
+    def _on_unpaired(self, answer: object) -> None:
+        """Say when the coordinator still lists this worker, because it could not be told."""
+        if answer == {"revoked_on_coordinator": False}:
+            self.partly_done.emit(*UNPAIRED_HERE_ONLY)
 
     @Slot(object)
     def _on_unpair_failed(self, error: ErrorBody) -> None:

@@ -148,6 +148,7 @@ class ScriptedCore:
         """Operations that fail, and how."""
         self.history_has_nan = False
         self.has_attempts = True
+        self.unpair_confirmed = True
         self.outcome = threading.Event()
         self.outcome_is = PairOutcome(state="approved", worker_id="wrk_1", worker_name="den-workstation")
         self.subscribed_metrics = False
@@ -289,6 +290,8 @@ class ScriptedCore:
     def _ok(self, op: str, args: dict[str, Any]) -> Any:
         if op == "pair":
             return json.loads(encode(pairing()))
+        if op == "unpair":
+            return {"revoked_on_coordinator": self.unpair_confirmed}
         if op == "coordinator-setup":
             return {"url": "http://127.0.0.1:8470"}
         if op == "attempts":

@@ -55,3 +55,7 @@ UNPAIR = Asked(
     "Pairing again needs a new code.",
     answers=(Answer(id="unpair", text="&Unpair"),),
 )
+UNPAIRED_HERE_ONLY = (
+    "Unpaired on this computer only",
+    "The key is gone from this computer, but the coordinator could not be told. Revoke this worker in its console.",
+)

@@ -155,7 +155,12 @@ class PairingWindow(QWidget):
     @Slot()
     def _on_cancel(self) -> None:
         call = self._client.request("pair-cancel")
-        call.failed.connect(self._on_wait_failed)
+        call.failed.connect(self._on_cancel_failed)
+
+    @Slot(object)
+    def _on_cancel_failed(self, error: ErrorBody) -> None:
+        self._code_page.show_trouble(error.text)
+        hug(self)
 
     @Slot()
     def _on_again(self) -> None:

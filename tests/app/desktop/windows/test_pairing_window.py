@@ -134,6 +134,20 @@ def test_a_canceled_pairing_goes_back_to_the_form(
     assert hand.field("E-mail of your account").text() == "ada@example.org"
 
 
+def test_a_pairing_that_cannot_be_canceled_goes_on_waiting_once(
+    core: ScriptedCore, opened: tuple[Hand, PairingWindow], wait: Wait
+) -> None:
+    hand, _ = opened
+    core.set_status(waiting())
+    wait(lambda: core.asked("pair-wait"))
+    core.errors["pair-cancel"] = ErrorBody(code="busy", text="Wait a moment.")
+    hand.click("Cancel pairing")
+    wait(lambda: "Wait a moment." in hand.texts())
+    core.set_status(waiting(expires_in_s=800.0))
+    wait(lambda: "Wait a moment." not in hand.texts())
+    assert len(core.asked("pair-wait")) == 1
+
+
 @pytest.mark.parametrize(
     ("code", "title"),
     [("unreachable", "The coordinator could not be reached"), ("refused", "The coordinator refused")],
