@@ -116,7 +116,7 @@ class Leaving(QObject):
 
 
 def _question(
-    title: str, text: str, answers: tuple[Answer, ...], *, remember: str = "", dismiss: str = "Cancel"
+    title: str, text: str, answers: tuple[Answer, ...], *, remember: str = "", dismiss: str = "&Cancel"
 ) -> "Question":
     # Dialogs are loaded when one is opened; a resting tray does without them.
     from app.desktop.windows.dialogs import Question

@@ -118,11 +118,11 @@ class Panel(QFrame):
 
     def fix_range(self, low: float, high: float) -> None:
         """Keep the vertical axis as it is, for values with natural ends."""
-        self._view.setYRange(low, high, padding=0.03)
+        self._view.setYRange(low, high, padding=0.06)
 
     def fix_span(self, low: float, high: float, ticks: float) -> None:
         """Set the ends of the horizontal axis and the distance of its ticks, for a sliding window of time."""
-        self._view.setXRange(low, high, padding=0.02)
+        self._view.setXRange(low, high, padding=0.05)
         self._plot.getAxis("bottom").setTickSpacing(ticks, ticks)
 
     def show_lines(self, lines: Sequence[Line], faults: Sequence[float], empty: str) -> None:

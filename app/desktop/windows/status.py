@@ -147,9 +147,18 @@ class StatusWindow(QWidget):
         self._detail.setVisible(bool(shown.detail))
         self._show_job(situation.live.job if situation.live else None)
         self._show_facts(facts(situation))
+        could_pair = self._buttons["pair"].isEnabled()
         for item in menu(situation):
             self._show_command(item)
+        if not could_pair:
+            self._offer_pairing()
         self._hug_when_reshaped()
+
+    def _offer_pairing(self) -> None:
+        """Put the focus on the first step of a new worker, unless a person has moved it."""
+        pair = self._buttons["pair"]
+        if pair.isVisible() and pair.isEnabled() and self.focusWidget() is self._buttons["metrics"]:
+            pair.setFocus()
 
     def _draw_picture(self, key: IconKey) -> QPixmap:
         ratio = self.devicePixelRatioF()
@@ -207,8 +216,8 @@ class StatusWindow(QWidget):
         self._timer.start()
         self._shape = None
         self.refresh()
-        first = self._buttons["pair"]
-        (first if first.isVisible() and first.isEnabled() else self._buttons["metrics"]).setFocus()
+        self._buttons["metrics"].setFocus()
+        self._offer_pairing()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Stop the clock."""

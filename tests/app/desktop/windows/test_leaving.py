@@ -82,6 +82,7 @@ def test_keeping_on_is_the_answer_of_the_enter_key(
     setting.leaving.ask()
     (dialog,) = dialogs("A job is training")
     assert [made.objectName() for made in dialog.findChildren(QPushButton) if made.isDefault()] == ["keep"]
+    assert all("&" in made.text() for made in dialog.findChildren(QPushButton))
     dialog.close()
     assert setting.done == []
 

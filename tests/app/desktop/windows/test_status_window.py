@@ -5,11 +5,13 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QLabel, QPushButton
 
+from app.desktop.control.store import WorkerStore
 from app.desktop.presenter.menu import menu
-from app.desktop.presenter.situation import Situation
+from app.desktop.presenter.situation import Link, Situation
 from app.desktop.windows.status import StatusWindow
 from tests.desktop.scripted_core import ScriptedCore, paired, training
 from tests.desktop.wiring import Wired
+from worker_core.control.messages import Snapshot
 
 Wait = Callable[..., None]
 
@@ -53,5 +55,20 @@ def test_a_lost_core_leaves_facts_with_their_age(core: ScriptedCore, link: Wired
     wait(lambda: "Not running" in texts(window))
     assert "As of" in texts(window)
     assert "lunar lander" not in texts(window)
+    window.hide()
+    window.deleteLater()
+
+
+def test_pairing_has_the_focus_as_soon_as_the_worker_is_known_to_be_new(link: Wired, owner: QObject) -> None:
+    store = WorkerStore(owner)
+    window = StatusWindow(store)
+    window.show()
+    status = link.store.situation.live
+    assert status is not None
+    store.set_link(Link.CONNECTED, "")
+    store.take_snapshot(Snapshot(rev=1, status=status))
+    focused = window.focusWidget()
+    assert focused is not None
+    assert focused.objectName() == "pair"
     window.hide()
     window.deleteLater()
