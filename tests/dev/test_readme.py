@@ -78,7 +78,7 @@ class Reader:
         if name in BACKGROUND:
             self._stay(name, line + (f" --port {self.port}" if name == "serve" else ""))
         else:
-            self._run(line + (" --password-stdin" if name == "account" else ""))
+            self._run(line + (" --password-stdin" if name in ("account", "login") else ""))
 
     def _run(self, line: str) -> None:
         done = subprocess.run(
