@@ -104,6 +104,18 @@ def test_who_is_not_root_gets_the_exact_command_for_what_is_missing(
     assert "sudo apt-get install --yes --no-install-recommends libegl1 xvfb" in str(stop.value)
 
 
+def test_setup_goes_on_without_what_only_the_desktop_and_the_tests_need(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dev, "missing_packages", lambda needed: ["libegl1", "xvfb"])
+    monkeypatch.setattr(dev.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(dev.os, "geteuid", lambda: 1000, raising=False)
+    monkeypatch.setattr(dev, "install_python_packages", lambda: None)
+    assert dev.main(["setup"]) == 0
+    assert "sudo apt-get install --yes --no-install-recommends libegl1 xvfb" in capsys.readouterr().err
+    assert dev.main(["test"]) == 1
+
+
 @pytest.mark.parametrize(
     ("proof", "there"),
     [("libc.so.6", True), ("libnothing.so.9", False), ("bin:sh", True), ("bin:no-such-program", False)],
