@@ -115,8 +115,9 @@ class CoordinatorClient:
         return [convert(item, WorkerView) for item in self._pages("/v1/workers")]
 
     def worker(self, name: str) -> WorkerView:
-        """Return the worker of this name or id; raises :class:`CliError` when there is none."""
+        """Return the worker of this name or id, one that lives before a revoked one of the same name."""
         found = [worker for worker in self.workers() if name in (worker.name, worker.id)]
+        found.sort(key=lambda worker: worker.state == "revoked")
         if not found:
             raise CliError(f"There is no worker {name!r}.", cure="See: stoker workers", code="not-found")
         return found[0]

@@ -87,7 +87,7 @@ def approve(
         if not (yes or json):
             _confirm(found, terminal)
         worker = client.approve(found.pairing_id, approval)
-    terminal.done(f"{worker.name} is approved for {format_duration(worker.authorization.remaining_s)}.", worker)
+    terminal.done(f"{worker.name} is approved for {_length(worker)}.", worker)
     return 0
 
 
@@ -148,7 +148,8 @@ def worker(
         changed = _act(client, target.id, action)
     terminal.done(_told(changed, action), changed)
     if not json:
-        terminal.words.print(Text("  It is now ").append_text(styled_state(changed.state, changed.reasons)))
+        when = "  It is now " if _knows(changed, action) else "  Until then it is "
+        terminal.words.print(Text(when).append_text(styled_state(changed.state, changed.reasons)))
     return 0
 
 
@@ -175,7 +176,15 @@ _TOLD = {
 }
 
 
+def _knows(changed: WorkerView, action: Action) -> bool:
+    return changed.mode_seen or action in ("renew", "revoke")
+
+
 def _told(changed: WorkerView, action: Action) -> str:
-    seen = "" if changed.mode_seen or action in ("renew", "revoke") else " It has not seen this yet."
-    left = format_duration(changed.authorization.remaining_s)
-    return _TOLD[action].format(name=changed.name, left=left) + seen
+    seen = "" if _knows(changed, action) else " It has not seen this yet."
+    return _TOLD[action].format(name=changed.name, left=_length(changed)) + seen
+
+
+def _length(worker: WorkerView) -> str:
+    """Return an authorization that has just begun as long as it was chosen, not a second shorter."""
+    return format_duration(60 * round(worker.authorization.remaining_s / 60))

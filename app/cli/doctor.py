@@ -214,10 +214,9 @@ def _worker(paths: Paths) -> Iterator[Finding]:
     if status is None:
         yield Finding(name="worker", state="ok", text="No worker runs here now; stoker run starts one.")
     elif status.state in ("problem", "expired", "revoked"):
-        reasons = ", ".join(status.reasons)
-        yield Finding(
-            name="worker", state="problem", text=f"The worker is {status.state} ({reasons}).", cure=status.detail
-        )
+        reasons = f" ({', '.join(status.reasons)})" if status.reasons else ""
+        text = f"The worker is {status.state}{reasons}."
+        yield Finding(name="worker", state="problem", text=text, cure=status.detail)
     else:
         yield Finding(name="worker", state="ok", text=f"The worker runs and is {status.state}.")
 

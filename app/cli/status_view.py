@@ -108,15 +108,21 @@ def show_workers(workers: list[WorkerView], terminal: Terminal) -> None:
         (
             worker.name,
             styled_state(worker.state, worker.reasons),
-            worker.console_mode + ("" if worker.mode_seen else " (not seen yet)"),
-            worker.local_mode,
+            *_modes(worker),
             "never" if worker.contact_age_s is None else f"{format_duration(worker.contact_age_s)} ago",
-            f"{format_duration(worker.authorization.remaining_s)} left",
+            "–" if worker.state == "revoked" else f"{format_duration(worker.authorization.remaining_s)} left",
             f"{worker.job.name} {worker.job.progress:.0%}" if worker.job else "–",
         )
         for worker in workers
     ]
     print_table(terminal, columns, rows)
+
+
+def _modes(worker: WorkerView) -> tuple[str, str]:
+    """Return what the console and the workstation want of a worker; of a revoked one nobody wants anything."""
+    if worker.state == "revoked":
+        return "–", "–"
+    return worker.console_mode + ("" if worker.mode_seen else " (not seen yet)"), worker.local_mode
 
 
 def why_of(job: JobView) -> str:
