@@ -14,7 +14,7 @@ import psutil
 
 from app.cli.client import CoordinatorClient
 from app.cli.demo import Demo
-from app.cli.demo_command import interrupts
+from app.cli.interrupts import interrupts
 from app.cli.local_stack import LocalCore
 from worker_core.wire.client import JobView
 from worker_core.wire.codec import encode

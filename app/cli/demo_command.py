@@ -4,10 +4,9 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -18,13 +17,12 @@ from rich.text import Text
 from app.cli.demo import EMAIL, Comparison, Demo
 from app.cli.errors import CliError, from_problem
 from app.cli.follow import progress_shown
+from app.cli.interrupts import handled, interrupts
 from app.cli.job_commands import load_job
 from app.cli.options import Json, terminal_of
 from app.cli.terminal import Terminal, error_document
 from worker_core.wire.codec import Message, Number, number_to_wire
 from worker_core.wire.problems import ProblemError
-
-_Handler = Callable[[int, FrameType | None], object] | signal.Handlers
 
 RESULTS = Path("stoker-demo")
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "lunar_lander.toml"
@@ -153,32 +151,9 @@ def _tick(terminal: Terminal, text: str, seconds: float) -> None:
     terminal.words.print(Text.assemble(("✓ ", "bold green"), text, (f"  {seconds:.1f} s", "dim")))
 
 
-@contextmanager
-def interrupts() -> Generator[None]:
-    """Let a request to end from outside (TERM, hang-up) end the story as Ctrl-C does."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    with _handled(interrupt, "SIGTERM", "SIGHUP"):
-        yield
-
-
-@contextmanager
-def _handled(handler: _Handler, *names: str) -> Generator[None]:
-    """Let ``handler`` answer these signals, where the system has them."""
-    wanted = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {number: signal.signal(number, handler) for number in wanted}
-    try:
-        yield
-    finally:
-        for number, kept in before.items():
-            signal.signal(number, kept)
-
-
 def _clean_up(story: Demo, home: Path, terminal: Terminal) -> None:
     """End everything and remove the home; a second Ctrl-C does not leave half of it behind."""
-    with _handled(signal.SIG_IGN, "SIGINT", "SIGTERM", "SIGHUP"):
+    with handled(signal.SIG_IGN, "SIGINT", "SIGTERM", "SIGHUP"):
         if terminal.words.is_terminal:
             with terminal.words.status("Ending coordinator and worker"):
                 story.end()

@@ -11,6 +11,7 @@ from rich.text import Text
 from app.cli.client import CoordinatorClient
 from app.cli.credentials import normalise_url
 from app.cli.errors import AnotherRuns, CliError, NotRunning
+from app.cli.interrupts import interrupts
 from app.cli.options import Json, terminal_of
 from app.cli.terminal import Terminal, count_of
 from app.cli.worker_commands import core
@@ -40,7 +41,8 @@ def pair(
     with CoordinatorClient(url) as client:
         client.meta()  # a wrong address is told here, in the words of the other commands
     arguments = PairArgs(coordinator=url, email=email, name=name, credential_store=credential_store)
-    outcome = _pair(find_paths(), arguments, lambda shown: _show_code(shown, terminal))
+    with interrupts():  # whatever ends this, the code is taken back and no key stays
+        outcome = _pair(find_paths(), arguments, lambda shown: _show_code(shown, terminal))
     return _tell(outcome, terminal)
 
 

@@ -44,6 +44,24 @@ def test_a_code_nobody_approves_expires_and_leaves_no_key(shared: Stack, tmp_pat
     assert list((tmp_path / "home").rglob("credential*")) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_pairing_ended_from_outside_takes_its_code_back_and_leaves_no_key(
+    shared: Stack, tmp_path: Path, number: signal.Signals
+) -> None:
+    words = ("pair", "--coordinator", shared.coordinator.url, "--email", f"{number.name}@example.org", "--json")
+    environment = shared.environment(tmp_path / "home")
+    with subprocess.Popen(
+        stoker(*words), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as pairing:
+        assert pairing.stdout is not None
+        assert "user_code" in pairing.stdout.readline()
+        pairing.send_signal(number)
+        _, said = pairing.communicate(timeout=GUARD_S)
+    assert pairing.returncode == 130
+    assert "Traceback" not in said
+    assert list((tmp_path / "home").rglob("credential*")) == []
+
+
 def test_pairing_with_nobody_there_is_told_and_leaves_no_key(shared: Stack, tmp_path: Path) -> None:
     words = ("pair", "--coordinator", "http://127.0.0.1:9", "--email", EMAIL)
     failed = shared.command(*words, home=tmp_path / "home")

@@ -52,10 +52,10 @@ async def _pair(paths: Paths, args: PairArgs, on_code: Callable[[PairingShown], 
             pairing = await desk.begin(args)
         except PairingRefused as refused:
             return PairOutcome(state="failed", detail=str(refused))
-        on_code(pairing.shown(sources.clock.now()))
         try:
+            on_code(pairing.shown(sources.clock.now()))
             return await desk.await_decision(pairing)
-        except asyncio.CancelledError:
+        except BaseException:
             await desk.call_off(pairing)
             raise
     finally:

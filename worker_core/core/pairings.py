@@ -16,7 +16,7 @@ from worker_core.link.faults import BadAddress, LinkFault, TransportFault
 from worker_core.link.identity import WorkerKey
 from worker_core.link.pairing import PairingOver, await_approval
 from worker_core.machine.host import read_host
-from worker_core.machine.keystore import CredentialStore, Unavailable, chosen_store, open_store
+from worker_core.machine.keystore import CredentialStore, Saved, Unavailable, chosen_store, open_store
 from worker_core.machine.paths import Paths
 from worker_core.machine.sources import Sources
 from worker_core.wire.pairing import PairingApproved, PairingRequest, PairingStarted
@@ -77,7 +77,7 @@ class PairingDesk:
         except (BadAddress, ValueError) as error:
             raise PairingRefused("bad-request", str(error)) from error
         key = WorkerKey.generate()
-        saved = await asyncio.to_thread(store.save, key.secret)
+        saved = await self._save(store, key)
         if isinstance(saved, Unavailable):
             raise PairingRefused("refused", saved.detail)
         client = CoordinatorClient(Exchanger(address, key, self._sources.clock))
@@ -88,6 +88,16 @@ class PairingDesk:
             await asyncio.to_thread(store.delete)
             raise
         return OpenPairing(args, client, key, store, started, self._sources.clock.now() + started.expires_in)
+
+    async def _save(self, store: CredentialStore, key: WorkerKey) -> Saved | Unavailable:
+        """Keep the key; one who gives up meanwhile leaves none, because saving cannot be broken off."""
+        saving = asyncio.create_task(asyncio.to_thread(store.save, key.secret))
+        try:
+            return await asyncio.shield(saving)
+        except asyncio.CancelledError:
+            await asyncio.gather(saving, return_exceptions=True)
+            await asyncio.to_thread(store.delete)
+            raise
 
     async def await_decision(self, pairing: OpenPairing) -> PairOutcome:
         """Wait for a person; after approval the enrollment is on disk, after anything else the key is gone."""

@@ -1,5 +1,7 @@
 """Pairing called off, keys that are gone, and pairing again after all that."""
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ from worker_core.control.messages import PairArgs
 from worker_core.core import wiping
 from worker_core.core import worker as worker_module
 from worker_core.core.pairings import PairingRefused
-from worker_core.machine.keystore import Absent, CredentialStore, Deleted, Found, Unavailable, open_store
+from worker_core.machine.keystore import Absent, CredentialStore, Deleted, FileStore, Found, Unavailable, open_store
 
 
 def pair_args(bench: Any, **changes: Any) -> PairArgs:
@@ -33,6 +35,29 @@ async def test_a_pairing_called_off_is_told_to_the_coordinator_and_leaves_no_key
     bench.coordinator.pair_answer = None
     await worker.begin_pairing(pair_args(bench))
     await bench.until_state("available")
+
+
+async def test_a_pairing_given_up_while_its_key_is_being_saved_leaves_no_key(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saving, go_on = threading.Event(), threading.Event()
+    save = FileStore.save
+
+    def save_slowly(store: FileStore, secret: str) -> Any:
+        saving.set()
+        go_on.wait(10)
+        return save(store, secret)
+
+    monkeypatch.setattr(FileStore, "save", save_slowly)
+    worker = await bench.start()
+    begun = asyncio.create_task(worker.begin_pairing(pair_args(bench)))
+    await bench.until(saving.is_set)
+    begun.cancel()
+    await asyncio.sleep(0.05)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await begun
+    assert not bench.paths.credential_file.exists()
 
 
 async def test_a_keystore_that_is_not_there_is_refused_with_the_cure(
