@@ -74,14 +74,17 @@ def start_name(listed: str) -> str:
 
 
 def _clean(listed: str) -> str:
-    if not listed or Path(listed).is_absolute() or ".." in Path(listed).parts or "\\" in listed:
+    if not listed or Path(listed).is_absolute() or ".." in Path(listed).parts or {"\\", "\0"} & set(listed):
         raise _refused(listed, "paths are relative to the spec's folder and stay inside it")
     return listed
 
 
 def _inside(path: Path, root: Path, listed: str) -> Path:
     """Return where ``path`` really is, which must be a file or folder under ``root``."""
-    real = path.resolve()
+    try:
+        real = path.resolve()
+    except RuntimeError as error:  # what Python before 3.13 says of links that lead in a circle
+        raise _refused(listed, f"{path.relative_to(root)} is a link that leads to itself") from error
     if not real.is_relative_to(root):
         raise _refused(listed, f"{path.relative_to(root)} is a link that leads out of the spec's folder")
     if not real.exists():

@@ -28,11 +28,14 @@ def read_spec(path: Path) -> dict[str, object]:
     text = _read_text(path)
     readers = {".json": _from_json, ".toml": _from_toml, ".yaml": _from_yaml, ".yml": _from_yaml}
     reader = readers.get(path.suffix.lower())
-    value = reader(text, path) if reader else _guess(text, path)
-    if not isinstance(value, dict):
-        raise WrongUsage(f"{path} is not a job spec.", why="A spec is a table of keys and values.", code="bad-spec")
-    spec = cast(dict[str, object], value)
-    _refuse_foreign(spec, "", path)
+    try:
+        value = reader(text, path) if reader else _guess(text, path)
+        if not isinstance(value, dict):
+            raise WrongUsage(f"{path} is not a job spec.", why="A spec is a table of keys and values.", code="bad-spec")
+        spec = cast(dict[str, object], value)
+        _refuse_foreign(spec, "", path)
+    except RecursionError as error:
+        raise WrongUsage(f"{path} is not a job spec.", why="It is nested too deeply.", code="bad-spec") from error
     return spec
 
 

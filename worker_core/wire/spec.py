@@ -40,6 +40,9 @@ _LATER_KEYS = {
 _ENTRY = re.compile(r"^(gymnasium:[\w.\-/]+|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
 
 
+_NOT_IN_PATHS = frozenset("\\:\0")
+
+
 class BadSpec(Mistakes):
     """A job spec cannot be accepted; ``errors`` names each field with what is allowed there."""
 
@@ -287,7 +290,7 @@ def _file_errors(spec: JobSpec) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, name in enumerate(spec.files):
         path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name:
+        if path.is_absolute() or ".." in path.parts or set(name) & _NOT_IN_PATHS:
             message = f"{shown(name)} is not allowed; it must be a path below the spec's folder, with / between folders"
             errors.append(FieldError(field=f"files[{index}]", message=message))
     return errors

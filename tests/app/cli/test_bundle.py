@@ -82,10 +82,16 @@ def test_a_missing_file_is_named_with_the_folder_it_was_looked_for_in(tmp_path: 
     assert str(tmp_path) in caught.value.why
 
 
-@pytest.mark.parametrize("listed", ["../other.py", "/etc/passwd", "pkg/../../x", "", "a\\b.py"])
+@pytest.mark.parametrize("listed", ["../other.py", "/etc/passwd", "pkg/../../x", "", "a\\b.py", "a\0.py"])
 def test_paths_that_leave_the_spec_s_folder_are_refused(tmp_path: Path, listed: str) -> None:
     with pytest.raises(WrongUsage, match="cannot be packed"):
         pack([listed], tmp_path)
+
+
+def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ring").symlink_to("ring")
+    with pytest.raises(WrongUsage, match="link that leads to itself"):
+        pack(["ring"], tmp_path)
 
 
 def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
