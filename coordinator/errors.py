@@ -4,6 +4,7 @@ HostError
 ├── BadSettings      coordinator.settings
 ├── FolderInUse      coordinator.storage.data_folder
 ├── UnusableFolder   coordinator.storage.data_folder
+├── UnusableDatabase coordinator.storage.database
 ├── UnusableKey      coordinator.accounts.keys
 ├── BadAccount       coordinator.accounts.people
 ├── CannotServe      coordinator.serve

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, Row, create_engine, event
+from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import QueuePool
 
+from coordinator.errors import HostError
 from coordinator.storage import driver
 from coordinator.storage.migrate import migrate
 
@@ -29,6 +31,10 @@ MAX_BATCH = 500
 READERS = 4
 _BUSY_TIMEOUT_S = 5.0
 _CALLBACKS = "after_commit"
+
+
+class UnusableDatabase(HostError):
+    """The file is no database of a coordinator, or is damaged."""
 
 
 class DatabaseClosed(RuntimeError):
@@ -60,8 +66,12 @@ class Database:
         """Open the file, make it private, bring its tables up to date and start the writer."""
         path.touch(mode=0o600)
         database = cls(path)
-        with database._engine.connect() as connection:
-            migrate(connection)
+        try:
+            with database._engine.connect() as connection:
+                migrate(connection)
+        except DatabaseError as error:
+            cure = "Free the disk if it is full, bring back a copy, or move the file away to begin anew"
+            raise UnusableDatabase(f"{path} cannot be used: {error.orig}. {cure}") from error
         database._writer.start()
         return database
 

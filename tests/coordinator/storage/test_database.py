@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, insert, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from coordinator.storage.database import Database, DatabaseClosed, after_commit
+from coordinator.storage.database import Database, DatabaseClosed, UnusableDatabase, after_commit
 from coordinator.storage.schema import coordinator_row
 
 
@@ -35,6 +35,17 @@ def _ids(conn: Connection) -> list[int]:
 async def test_a_write_that_returned_is_read_by_everyone(database):
     assert await database.write(_insert(1)) == 1
     assert await database.read(_ids) == [1]
+
+
+def test_a_file_that_is_no_database_is_told_with_its_path_and_left_as_it_is(tmp_path):
+    path = tmp_path / "coordinator.db"
+    path.write_bytes(b"a letter to a friend" * 500)
+    with pytest.raises(UnusableDatabase) as failed:
+        Database.open(path)
+    assert str(path) in str(failed.value)
+    assert "not a database" in str(failed.value)
+    assert "sqlalche.me" not in str(failed.value)
+    assert path.read_bytes() == b"a letter to a friend" * 500
 
 
 async def test_a_failing_write_takes_back_only_its_own_effects(database):
