@@ -163,4 +163,5 @@ def test_the_tray_loads_no_heavy_library(core: ScriptedCore, host: TrayHost, lau
     host.wait_for_headline("Not paired")
     loaded = {line.split("'")[1].split(".")[0] for line in desktop.stderr.splitlines() if line.startswith("import '")}
     assert "PySide6" in loaded
-    assert not loaded & {"torch", "numpy", "asyncio", "httpx", "pyqtgraph", "typer", "rich"}
+    assert not loaded & {"torch", "numpy", "asyncio", "httpx", "pyqtgraph", "typer", "rich", "psutil"}
+    assert not loaded & {"_hashlib", "_bz2", "_lzma"}
