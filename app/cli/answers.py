@@ -50,7 +50,7 @@ def exchange(send: Callable[[], httpx.Response], url: str, patience: Patience) -
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(patience.attempts),
         wait=lambda state: _wait(state, patience),
-        retry=tenacity.retry_if_exception(_is_passing),
+        retry=tenacity.retry_if_exception(lambda error: _is_passing(error, patience)),
         reraise=True,
     )
     try:
@@ -59,7 +59,9 @@ def exchange(send: Callable[[], httpx.Response], url: str, patience: Patience) -
         raise ProblemError(later.problem) from later
 
 
-def _is_passing(error: BaseException) -> bool:
+def _is_passing(error: BaseException, patience: Patience) -> bool:
+    if isinstance(error, TryLater) and (error.problem.retry_after_s or 0) > 4 * patience.longest_wait_s:
+        return False  # asking again before that is in vain, and a person waits here
     return isinstance(error, TryLater | Unreachable) and not isinstance(error, NotACoordinator)
 
 

@@ -87,6 +87,14 @@ def test_a_coordinator_that_stays_busy_is_given_up_with_its_own_words(server: Sc
     assert len(server.asked) == QUICK.attempts
 
 
+def test_a_wait_longer_than_a_command_has_is_told_at_once(server: ScriptedServer) -> None:
+    locked = Answer.problem(429, "rate-limited", retryable=True, retry_after_s=900, detail="Try again in 15 minutes.")
+    server.script = [locked]
+    with _client(server) as client, pytest.raises(ProblemError, match="15 minutes"):
+        client.meta()
+    assert len(server.asked) == 1
+
+
 def test_a_refusal_is_not_repeated(server: ScriptedServer) -> None:
     server.script = [Answer.problem(403, "forbidden", detail="Not yours.")]
     with _client(server) as client, pytest.raises(ProblemError, match="Not yours"):
