@@ -9,6 +9,9 @@ from pathlib import Path
 
 import platformdirs
 
+_SOCKET_BYTES = 100
+"""Longest path of a socket on every system, with a little to spare."""
+
 
 @dataclass(frozen=True)
 class Paths:
@@ -64,11 +67,11 @@ class Paths:
     @property
     def control_socket(self) -> Path:
         """Unix socket in a 0700 folder; its path stays under the 100 bytes the system allows."""
-        in_home = self.data / "run" / "control.sock"
-        if len(str(in_home).encode()) < 100:
-            return in_home
         user = os.getuid() if sys.platform != "win32" else 0
-        return Path(tempfile.gettempdir()) / f"stoker-{user}-{self.identity}" / "control.sock"
+        short = f"stoker-{user}-{self.identity}"
+        folders = (self.data / "run", Path(tempfile.gettempdir()) / short, Path("/tmp") / short)
+        sockets = [folder / "control.sock" for folder in folders]
+        return next((path for path in sockets if len(str(path).encode()) < _SOCKET_BYTES), sockets[-1])
 
 
 def find_paths(home: str | None = None) -> Paths:

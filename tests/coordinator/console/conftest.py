@@ -50,9 +50,9 @@ NASTY = (
 """Lines that try to become more than text."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests of this folder."""
+    """One Chromium for the tests of a file: while it is open its event loop runs, and no asynchronous test may."""
     expect.set_options(timeout=GUARD_MS)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
