@@ -6,7 +6,8 @@ import traceback
 from collections.abc import Iterable
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from app.cli.errors import CliError
@@ -14,6 +15,17 @@ from worker_core.wire.codec import encode
 
 _FILE_WIDTH = 500
 """A pipe or a file has no edge: what `grep` shall find stands in one line."""
+
+_UNSAFE = {code: "�" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+class SafeConsole(Console):
+    """A console on which text of others (job names, logs, reasons) cannot steer the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as usual, with control characters of the text made visible."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(segment.text.translate(_UNSAFE), segment.style)
 
 
 class Terminal:
@@ -27,7 +39,7 @@ class Terminal:
     def use_json(self, json: bool) -> None:
         """Keep standard output for JSON, or use it for words."""
         self.json = json
-        self.words = Console(stderr=json, highlight=False, soft_wrap=True)
+        self.words = SafeConsole(stderr=json, highlight=False, soft_wrap=True)
         if not self.words.is_terminal and "COLUMNS" not in os.environ:
             self.words.width = _FILE_WIDTH
 
@@ -56,7 +68,7 @@ class Terminal:
 
 def show_error(error: CliError, *, json: bool, already_printed: bool, verbose: bool) -> None:
     """Tell a person on standard error, and a program on standard output, what went wrong."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = SafeConsole(stderr=True, highlight=False, soft_wrap=True)
     console.print(Text.assemble(("✗ ", "bold red"), (error.what, "bold")))
     for line in _explanation(error):
         console.print(Text(f"  {line}"))
