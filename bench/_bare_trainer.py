@@ -40,6 +40,14 @@ class SilentReporter(Reporter):
         self.said += 1
         return self.said
 
+    def checkpoint_ordered(self) -> bool:
+        return False
+
+    def result(self, artifact: ArtifactReady) -> None: ...
+
+    def is_kept(self, announced: int) -> bool:
+        return True
+
 
 def main(workspace: Path) -> int:
     """Train what ``spec.json`` in the workspace says."""

@@ -65,6 +65,18 @@ class Reporter:
         self.channel.send(CheckpointSaved(ts=time.time(), step=step, sha256=artifact.sha256, size=artifact.size))
         return self.channel.send(artifact)
 
+    def checkpoint_ordered(self) -> bool:
+        """Whether the core asked for a checkpoint since the last question."""
+        return self.channel.take_checkpoint_order()
+
+    def result(self, artifact: ArtifactReady) -> None:
+        """Announce a result that is complete on disk."""
+        self.channel.send(artifact)
+
+    def is_kept(self, announced: int) -> bool:
+        """Whether the core holds what was announced under this id."""
+        return self.channel.is_acked(announced)
+
     def _say(self, step: int, done: float, eta_s: float | None) -> None:
         self._next_status = time.monotonic() + STATUS_EVERY_S
         share = self._share_from + (self._share_to - self._share_from) * min(1.0, max(0.0, done))

@@ -218,7 +218,7 @@ class RlSession:
     def _at_boundary(self, *, ended: bool) -> None:
         """Between two updates all of the session's state is at rest: the one place where checkpoints are taken."""
         leaving = self._reporter.leaving()
-        ordered = self._reporter.channel.take_checkpoint_order()
+        ordered = self._reporter.checkpoint_ordered()
         if leaving or ended or ordered or time.monotonic() >= self._next_save:
             self._save()
         if leaving:
@@ -278,7 +278,7 @@ class RlSession:
         arrays, state = self._snapshot()
         artifact = self._store.save(arrays, state, self._decisions, score)
         self._store.announced(self._reporter.checkpoint(artifact))
-        self._store.prune(self._reporter.channel.is_acked)
+        self._store.prune(self._reporter.is_kept)
         self._saved_at = self._decisions
 
     def _snapshot(self) -> tuple[Arrays, State]:
@@ -323,5 +323,5 @@ class RlSession:
 
     def _announce(self, name: str, content: bytes | dict[str, object]) -> None:
         folder: Path = self._folder.results
-        self._reporter.channel.send(results.write_result(folder, name, content))
+        self._reporter.result(results.write_result(folder, name, content))
         self._reporter.tick(self._decisions, 1.0)
