@@ -57,7 +57,8 @@ async def require_person(request: Request, scope: str = "jobs", *, step_up: bool
     if person is None:
         raise problem("not-signed-in", "sign in, or send Authorization: Bearer <API token>")
     if scope not in person.scopes:
-        raise problem("forbidden", f"this needs the scope {scope!r}; the API token has {sorted(person.scopes)}")
+        held = ", ".join(sorted(person.scopes)) or "none"
+        raise problem("forbidden", f"this needs the scope {scope}; the API token has {held}")
     if person.via == "cookie" and request.method not in _SAFE_METHODS:
         check_csrf(request, person, request.headers.get(CSRF_HEADER))
     if step_up and not person.stepped_up:

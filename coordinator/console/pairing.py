@@ -128,7 +128,8 @@ async def _approve(visit: Visit, posted: Form) -> Response:
                 raise
             choices.errors["name"] = "A worker of this name exists; choose another name."
         else:
-            return go("/workers", Notice("good", f"{worker.name} is approved. It connects within seconds."))
+            approved = f"{worker.name} is approved. It connects as soon as Stoker runs there."
+            return go("/workers", Notice("good", approved))
     found = await visit.services.pairings.found(visit.person, pairing_id, client_ip(visit.request))
     return _confirm(visit, found, posted.text("user_code"), choices)
 

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal
 
@@ -115,7 +116,7 @@ class Worker:
         before = self.known.life
         self.known.life, actions = advance(before, event)
         if self.known.life.phase != before.phase:
-            log.info("%s: %s → %s", type(event).__name__, before.phase, self.known.life.phase)
+            log.info("now %s, after: %s", self.known.life.phase, _in_words(event))
         if self.known.life.slot == "free":
             self._slot_free.set()
         else:
@@ -390,3 +391,8 @@ def _first_life(enrollment: Enrollment | None, farewell: Farewell | None, here: 
     if enrollment is not None:
         return Life("starting", here=here)
     return Life("revoked" if farewell is not None else "unpaired", here=here)
+
+
+def _in_words(event: lives.Event) -> str:
+    """Return ``offer granted`` for ``OfferGranted``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(event).__name__).lower()

@@ -185,6 +185,8 @@ def _checkpoint_bytes(training: Training, ppo: Ppo) -> int:
 
 
 def _short(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, (list, tuple)):

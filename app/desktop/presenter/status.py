@@ -79,9 +79,7 @@ def _connecting(status: WorkerStatus) -> Shown:
 
 
 def _available(status: WorkerStatus) -> Shown:
-    return Shown(
-        icon="available", headline="Available", detail=f"Waiting for a job from {host_of(status.coordinator)}."
-    )
+    return Shown(icon="available", headline="Available", detail=f"Waiting for a job from {_source(status)}.")
 
 
 def _training(status: WorkerStatus) -> Shown:
@@ -169,3 +167,8 @@ def _progress(job: JobShown) -> str:
 
 def _since(status: WorkerStatus) -> str:
     return "" if status.contact_age_s is None else f" for {format_duration(status.contact_age_s)}"
+
+
+def _source(status: WorkerStatus) -> str:
+    place = host_of(status.coordinator)
+    return f"the coordinator on {place}" if place == "this computer" else place
