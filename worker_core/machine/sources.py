@@ -4,6 +4,7 @@
 it changes, so that a test, or a person who tries things out, can move the clock or fill the disk of a running worker.
 """
 
+import logging
 import os
 from pathlib import Path
 from typing import Protocol
@@ -11,9 +12,12 @@ from typing import Protocol
 from worker_core.machine.clocks import Clock, SystemClock
 from worker_core.machine.gpus import NvidiaGpus
 from worker_core.machine.host import DiskSpace, disk_space
-from worker_core.wire.codec import Count, Message, decode
+from worker_core.machine.power import PowerSource, PowerState, ScriptedPower, system_power
+from worker_core.wire.codec import BadMessage, Count, Message, decode
 from worker_core.wire.pairing import Gpu
 from worker_core.wire.status import GpuShown
+
+log = logging.getLogger(__name__)
 
 SETTING = "STOKER_SCRIPTED_SOURCES"
 
@@ -33,12 +37,13 @@ class DiskSource(Protocol):
 
 
 class Sources:
-    """The three sources of one worker."""
+    """The sources of one worker."""
 
-    def __init__(self, clock: Clock, gpus: GpuSource, disk: DiskSource) -> None:
+    def __init__(self, clock: Clock, gpus: GpuSource, disk: DiskSource, power: PowerSource) -> None:
         self.clock = clock
         self.gpus = gpus
         self.disk = disk
+        self.power = power
 
 
 class Script(Message):
@@ -50,10 +55,15 @@ class Script(Message):
     gpus: tuple[GpuShown, ...] | None = None
     disk_free_bytes: Count | None = None
     disk_total_bytes: Count | None = None
+    power: PowerState | None = None
+    """Announces sleep, wake and the machine's end in place of the operating system."""
 
 
 class ScriptFile:
-    """Reads the script again whenever the file changes."""
+    """Reads the script again whenever the file changes.
+
+    A script that is just being written, or was taken away, changes nothing: what it said last goes on to hold.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -61,12 +71,21 @@ class ScriptFile:
         self._script = Script()
 
     def read(self) -> Script:
-        """Return what the file says now; raises :class:`worker_core.wire.codec.BadMessage` when it says nonsense."""
-        found = self._path.stat()
-        stamp = (found.st_mtime_ns, found.st_size)
-        if stamp != self._stamp:
-            self._script = decode(self._path.read_bytes(), Script)
-            self._stamp = stamp
+        """Return what the file says now.
+
+        Only the first reading raises: :class:`worker_core.wire.codec.BadMessage` for nonsense, OSError without a file.
+        """
+        first = self._stamp is None
+        try:
+            found = self._path.stat()
+            stamp = (found.st_mtime_ns, found.st_size)
+            if stamp != self._stamp:
+                content = self._path.read_bytes()
+                self._script, self._stamp = decode(content, Script), stamp
+        except (BadMessage, OSError) as error:
+            if first:
+                raise
+            log.debug("%s holds no script now (%s); the last one stays in force", self._path, error)
         return self._script
 
 
@@ -131,6 +150,7 @@ def find_sources() -> Sources:
     """Return the sources that the environment chooses."""
     chosen = os.environ.get(SETTING)
     if not chosen:
-        return Sources(SystemClock(), NvidiaGpus(), SystemDisk())
+        return Sources(SystemClock(), NvidiaGpus(), SystemDisk(), system_power())
     file = ScriptFile(Path(chosen))
-    return Sources(ScriptedClock(file), ScriptedGpus(file), ScriptedDisk(file))
+    power = ScriptedPower(lambda: file.read().power or "awake")
+    return Sources(ScriptedClock(file), ScriptedGpus(file), ScriptedDisk(file), power)

@@ -1,0 +1,123 @@
+"""Sleep and shutdown as logind announces them on the system bus, with a delay lock while the machine is awake.
+
+https://www.freedesktop.org/software/systemd/man/latest/org.freedesktop.login1.html: ``PrepareForSleep(b)`` and
+``PrepareForShutdown(b)`` say True before and False after; closing the descriptor that ``Inhibit`` returned lets the
+machine go on.
+"""
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from typing import Any
+
+from worker_core.machine.power import PowerEvent, Tell
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 300.0
+"""How long until a system bus that is missing, or went away, is looked for again."""
+_ANSWER_S = 10.0
+_NAME, _PATH, _INTERFACE = "org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager"
+_EVENTS: dict[tuple[str, bool], PowerEvent] = {
+    ("PrepareForSleep", True): "sleep-coming",
+    ("PrepareForSleep", False): "woke",
+    ("PrepareForShutdown", True): "end-coming",
+}
+
+
+class LogindPower:
+    """Listens in a thread; on a system without logind nothing is ever told."""
+
+    def __init__(self, retry_s: float = _RETRY_S) -> None:
+        self._retry_s = retry_s
+        self._tell: Tell = lambda event: None
+        self._over = threading.Event()
+        self._guard = threading.Lock()
+        self._line: Any = None
+        self._delay: int | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, tell: Tell) -> None:
+        """Begin to listen."""
+        self._tell = tell
+        self._thread = threading.Thread(target=self._listen_for_ever, name="logind", daemon=True)
+        self._thread.start()
+
+    def ready(self) -> None:
+        """Give the delay lock up."""
+        with self._guard:
+            if self._delay is not None:
+                os.close(self._delay)
+                self._delay = None
+
+    def stop(self) -> None:
+        """End the thread and give the delay lock up."""
+        self._over.set()
+        self.ready()
+        with self._guard:
+            if self._line is not None:
+                with contextlib.suppress(OSError):  # the bus went away first
+                    self._line.sock.shutdown(socket.SHUT_RDWR)
+        if self._thread is not None:
+            self._thread.join(_ANSWER_S)
+
+    def _listen_for_ever(self) -> None:
+        while not self._over.is_set():
+            try:
+                self._listen()
+            except (OSError, KeyError, ValueError, RuntimeError) as error:
+                # jeepney raises these for a missing bus, a line that broke, and bytes that are no D-Bus message.
+                if not self._over.is_set():
+                    log.info("sleep and shutdown are not announced here: %s", error)
+            finally:
+                self.ready()
+            self._over.wait(self._retry_s)
+
+    def _listen(self) -> None:
+        from jeepney import MatchRule, message_bus
+        from jeepney.io.blocking import Proxy, open_dbus_connection
+
+        with open_dbus_connection(bus="SYSTEM", enable_fds=True) as line:
+            with self._guard:
+                self._line = line
+            try:
+                for signal in ("PrepareForSleep", "PrepareForShutdown"):
+                    rule = MatchRule(type="signal", sender=_NAME, interface=_INTERFACE, path=_PATH, member=signal)
+                    Proxy(message_bus, line, timeout=_ANSWER_S).AddMatch(rule)
+                self._hold(line)
+                while not self._over.is_set():
+                    self._see(line, line.receive())
+            finally:
+                with self._guard:
+                    self._line = None
+
+    def _see(self, line: Any, message: Any) -> None:
+        from jeepney import HeaderFields, MessageType
+
+        header = message.header
+        if header.message_type is not MessageType.signal or header.fields.get(HeaderFields.path) != _PATH:
+            return
+        event = _EVENTS.get((header.fields.get(HeaderFields.member), bool(message.body and message.body[0])))
+        if event is None:
+            return
+        self._tell(event)
+        if event == "woke":
+            self._hold(line)
+
+    def _hold(self, line: Any) -> None:
+        """Ask for a delay lock; without one the machine may sleep before a checkpoint is saved, which is said."""
+        from jeepney import DBusAddress, MessageType, new_method_call
+
+        manager = DBusAddress(_PATH, bus_name=_NAME, interface=_INTERFACE)
+        words = ("sleep:shutdown", "Stoker", "A training job saves a checkpoint", "delay")
+        answer = line.send_and_get_reply(new_method_call(manager, "Inhibit", "ssss", words), timeout=_ANSWER_S)
+        if answer.header.message_type is MessageType.error:
+            log.info("sleep cannot be held up for a checkpoint: %s", answer.body[0] if answer.body else "refused")
+            return
+        with self._guard:
+            if self._over.is_set() or self._delay is not None:
+                answer.body[0].close()
+            else:
+                self._delay = answer.body[0].to_raw_fd()
