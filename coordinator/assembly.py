@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection, insert, select
 from starlette.applications import Starlette
 
+from coordinator.accounts.ground import Ground
 from coordinator.accounts.housekeeping import forget_old_rows
 from coordinator.accounts.keys import CoordinatorKeys
 from coordinator.accounts.logins import Logins
@@ -50,16 +51,8 @@ def build_services(folder: DataFolder, settings: Settings, public_url: str) -> S
         db=db, settings=settings, clock=clock, keys=keys, generation=generation, presence=presence, data=folder.path
     )
     people_ = People(db, clock, settings)
-    workers_ = Workers(
-        db=db,
-        clock=clock,
-        settings=settings,
-        keys=keys,
-        generation=generation,
-        presence=presence,
-        work=queue,
-        data=folder.path,
-    )
+    ground = Ground(db=db, clock=clock, settings=settings, keys=keys, generation=generation, work=queue)
+    workers_ = Workers(ground, presence, folder.path)
     origins = origins_of(public_url)
     return Services(
         settings=settings,
@@ -73,17 +66,8 @@ def build_services(folder: DataFolder, settings: Settings, public_url: str) -> S
         people=people_,
         logins=Logins(db, clock, settings, people_),
         proofs=Proofs(Nonces(clock, settings.nonce_s), origins_with_path(public_url, origins)),
-        pairings=Pairings(
-            db=db,
-            clock=clock,
-            settings=settings,
-            keys=keys,
-            generation=generation,
-            work=queue,
-            workers=workers_,
-            public_url=public_url,
-        ),
-        sessions=Sessions(db=db, clock=clock, settings=settings, generation=generation, presence=presence, work=queue),
+        pairings=Pairings(ground, workers_, public_url),
+        sessions=Sessions(ground, presence),
         workers=workers_,
         presence=presence,
         queue=queue,

@@ -6,16 +6,14 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from coordinator.accounts.approvals import insert_worker
 from coordinator.accounts.authorization import authorization_of
-from coordinator.accounts.keys import CoordinatorKeys, fingerprint_words
+from coordinator.accounts.ground import Ground
+from coordinator.accounts.keys import fingerprint_words
 from coordinator.accounts.networks import counted_address, network_of
 from coordinator.accounts.people import Person
 from coordinator.accounts.rates import RateLimit
 from coordinator.accounts.secrets import hash_secret, new_secret
-from coordinator.accounts.work_side import WorkSide
 from coordinator.accounts.workers import Workers
-from coordinator.clock import Clock
-from coordinator.settings import Settings
-from coordinator.storage.database import AnyRow, Database
+from coordinator.storage.database import AnyRow
 from coordinator.storage.idempotency import Answer, idempotent
 from coordinator.storage.schema import account, pairing, session, worker
 from worker_core.wire.client import WorkerView
@@ -46,26 +44,16 @@ EVERYBODY = "everybody"
 class Pairings:
     """All pairings, from a workstation's request to a person's decision."""
 
-    def __init__(
-        self,
-        *,
-        db: Database,
-        clock: Clock,
-        settings: Settings,
-        keys: CoordinatorKeys,
-        generation: int,
-        work: WorkSide,
-        workers: Workers,
-        public_url: str,
-    ) -> None:
-        self._db = db
-        self._clock = clock
-        self._settings = settings
-        self._keys = keys
-        self._generation = generation
-        self._work = work
+    def __init__(self, ground: Ground, workers: Workers, public_url: str) -> None:
+        self._db = ground.db
+        self._clock = ground.clock
+        self._settings = ground.settings
+        self._keys = ground.keys
+        self._generation = ground.generation
+        self._work = ground.work
         self._workers = workers
         self._public_url = public_url
+        clock, settings = ground.clock, ground.settings
         self._by_ip = RateLimit(clock, settings.pairings_per_ip_hour, HOUR_S)
         self._by_email = RateLimit(clock, settings.pairings_per_email_network_hour, HOUR_S)
         self._wrong_by_person = RateLimit(

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, insert, select, update
 
 from coordinator.accounts.authorization import assert_worker_live, control_of, ended_session, worker_revoked
+from coordinator.accounts.ground import Ground
 from coordinator.accounts.health import is_older
 from coordinator.accounts.presence import Presence
 from coordinator.accounts.secrets import hash_secret, new_secret
-from coordinator.accounts.work_side import WorkSide
-from coordinator.clock import Clock
-from coordinator.settings import Settings
-from coordinator.storage.database import AnyRow, Database, after_commit
+from coordinator.storage.database import AnyRow, after_commit
 from coordinator.storage.schema import session, worker, worker_token
 from worker_core.wire.codec import BadMessage, convert, encode
 from worker_core.wire.ids import new_id
@@ -32,22 +30,13 @@ class Caller:
 class Sessions:
     """The connections of all workers; one per worker may speak."""
 
-    def __init__(
-        self,
-        *,
-        db: Database,
-        clock: Clock,
-        settings: Settings,
-        generation: int,
-        presence: Presence,
-        work: WorkSide,
-    ) -> None:
-        self._db = db
-        self._clock = clock
-        self._settings = settings
-        self._generation = generation
+    def __init__(self, ground: Ground, presence: Presence) -> None:
+        self._db = ground.db
+        self._clock = ground.clock
+        self._settings = ground.settings
+        self._generation = ground.generation
         self._presence = presence
-        self._work = work
+        self._work = ground.work
 
     async def worker_of_key(self, thumbprint: str) -> AnyRow:
         """Return the worker that a key belongs to; raises ``worker-unknown`` or the signed ``worker-revoked``."""

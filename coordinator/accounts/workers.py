@@ -8,15 +8,13 @@ from typing import cast
 from sqlalchemy import Connection, Update, delete, or_, select, update
 
 from coordinator.accounts.authorization import assert_worker_live, authorization_of, hard_cap_at
+from coordinator.accounts.ground import Ground
 from coordinator.accounts.health import unhealthy_reasons
-from coordinator.accounts.keys import CoordinatorKeys
 from coordinator.accounts.people import Person
 from coordinator.accounts.presence import Contact, Presence
 from coordinator.accounts.shown_state import shown_state
-from coordinator.accounts.work_side import WorkSide
-from coordinator.clock import Clock, rfc3339
-from coordinator.settings import Settings
-from coordinator.storage.database import AnyRow, Database, after_commit
+from coordinator.clock import rfc3339
+from coordinator.storage.database import AnyRow, after_commit
 from coordinator.storage.private_files import append_private
 from coordinator.storage.schema import session, worker, worker_token
 from worker_core.wire.client import WorkerPatch, WorkerView
@@ -34,25 +32,14 @@ REMOVABLE_AFTER_S = 7 * 86400.0
 class Workers:
     """The workers of all accounts."""
 
-    def __init__(
-        self,
-        *,
-        db: Database,
-        clock: Clock,
-        settings: Settings,
-        keys: CoordinatorKeys,
-        generation: int,
-        presence: Presence,
-        work: WorkSide,
-        data: Path,
-    ) -> None:
-        self._db = db
-        self._clock = clock
-        self._settings = settings
-        self._keys = keys
-        self._generation = generation
+    def __init__(self, ground: Ground, presence: Presence, data: Path) -> None:
+        self._db = ground.db
+        self._clock = ground.clock
+        self._settings = ground.settings
+        self._keys = ground.keys
+        self._generation = ground.generation
         self._presence = presence
-        self._work = work
+        self._work = ground.work
         self._log = data / REVOCATION_LOG
 
     async def list(self, account_id: str) -> list[WorkerView]:

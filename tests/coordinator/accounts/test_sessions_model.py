@@ -4,13 +4,13 @@ import asyncio
 import secrets
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from sqlalchemy import insert, select
 
+from coordinator.accounts.ground import Ground
 from coordinator.accounts.keys import CoordinatorKeys
 from coordinator.accounts.people import Person, insert_account
 from coordinator.accounts.presence import Presence
@@ -92,9 +92,16 @@ class Connections(RuleBasedStateMachine):
         self.db = Database.open(data / "test.db")
         self.work = NoWork()
         presence = Presence(self.db, self.clock, 45.0)
-        parts: dict[str, Any] = {"db": self.db, "clock": self.clock, "settings": Settings(), "generation": 1}
-        self.sessions = Sessions(**parts, presence=presence, work=self.work)
-        self.workers = Workers(**parts, keys=CoordinatorKeys.load(data), presence=presence, work=self.work, data=data)
+        ground = Ground(
+            db=self.db,
+            clock=self.clock,
+            settings=Settings(),
+            keys=CoordinatorKeys.load(data),
+            generation=1,
+            work=self.work,
+        )
+        self.sessions = Sessions(ground, presence)
+        self.workers = Workers(ground, presence, data)
         self.worker_id = new_id("wrk")
         self.person = self.db.write_sync(self._first_rows)
         self.machines = [Machine(), Machine()]
