@@ -6,13 +6,14 @@ background. What shall become of an attempt is in the journal before anything is
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Literal, Protocol, get_args
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol, get_args
 
 from worker_core.core.acceptance import Refusal, accept_offer, decline_offer
 from worker_core.core.inputs import fetch_from
 from worker_core.core.life import Event, HeldFound, JobExited, JobGone, OfferGone, OfferGranted
 from worker_core.core.reports import job_shown, lease_report
+from worker_core.core.tasks import Tasks
 from worker_core.core.winding_up import insist, put_canceled, wind_up
 from worker_core.jobs.attempt import AttemptRun
 from worker_core.jobs.runtime import Runtime, RuntimeMissing
@@ -92,7 +93,7 @@ class Slot:
         self._killed = asyncio.Event()
         self._closing: dict[str, tuple[int, int]] = {}
         self._answering: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks("slot")
 
     def attach(self, client: CoordinatorClient, delivery: Delivery) -> None:
         """Work for this coordinator from now on."""
@@ -120,19 +121,19 @@ class Slot:
     def accept(self, offer: Offer, jws: str) -> None:
         """W2, in the background."""
         self._offer = (offer, jws)
-        self._answering = self._start(self._accept(offer, jws))
+        self._answering = self._tasks.start(self._accept(offer, jws))
 
     def decline(self, offer: Offer, reason: str) -> None:
         """W3, in the background."""
-        self._start(self._decline(offer, reason))
+        self._tasks.start(self._decline(offer, reason))
 
     def spawn(self) -> None:
         """Start the granted job."""
-        self._start(self._run_job())
+        self._tasks.start(self._run_job())
 
     def give_back(self) -> None:
         """Release the granted attempt without starting it."""
-        self._start(self._give_back())
+        self._tasks.start(self._give_back())
 
     def stop(self) -> None:
         """Order a checkpoint and end the job after its grace."""
@@ -156,12 +157,12 @@ class Slot:
         """Drop what waits of an attempt that the coordinator gave to another."""
         if attempt_id in self._closing:
             self._drop(attempt_id)
-            self._start(self.forget(attempt_id))
+            self._tasks.start(self.forget(attempt_id))
 
     def cancel_closing(self, attempt_id: str) -> None:
         """An attempt that is being given back is cancelled instead."""
         if attempt_id in self._closing:
-            self._start(self._cancel_closing(attempt_id))
+            self._tasks.start(self._cancel_closing(attempt_id))
 
     def leases(self) -> tuple[LeaseReport, ...]:
         """Return what the coordinator should know of every attempt held here."""
@@ -206,16 +207,13 @@ class Slot:
 
     async def settle(self, delivery: Delivery, patience_s: float) -> None:
         """Wait until everything of ended attempts is delivered, at most ``patience_s``."""
-        if self._tasks and patience_s:
-            await asyncio.wait(tuple(self._tasks), timeout=patience_s)  # one may be giving a job back just now
+        await self._tasks.settle(patience_s)  # one may be giving a job back just now
         waits = [delivery.settled(attempt_id, patience_s) for attempt_id in self._closing]
         await asyncio.gather(*waits)
 
     async def close(self) -> None:
         """End what still runs in the background."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
         self._offer = self._row = self._run = None
         self._closing.clear()
 
@@ -364,14 +362,3 @@ class Slot:
         row = await self._journal.attempt(attempt_id)
         if row is not None and self._delivery is not None:
             self._delivery.begin(row)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a part of the slot failed", exc_info=error)

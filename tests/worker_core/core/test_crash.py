@@ -72,7 +72,7 @@ async def test_the_ids_of_earlier_starts_are_on_disk_before_they_are_sent(bench:
     await bench.coordinator.stop()
     await bench.start()
     await bench.until(lambda: "coordinator-unreachable" in bench.worker.known.troubles)
-    unseen = bench.worker._membership.connection.instance_id
+    unseen = bench.worker.admission.membership.connection.instance_id
     await bench.stop()
     await bench.coordinator.start(bench.coordinator.port)
     await bench.start()

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from worker_core.control.messages import PairArgs
-from worker_core.core import wiping
-from worker_core.core import worker as worker_module
+from worker_core.core import admission, wiping
 from worker_core.core.pairings import PairingRefused
 from worker_core.machine.keystore import Absent, CredentialStore, Deleted, FileStore, Found, Unavailable, open_store
 
@@ -135,9 +134,9 @@ class ScriptedStore:
 @pytest.fixture
 def store(bench: Any, monkeypatch: pytest.MonkeyPatch) -> ScriptedStore:
     made = ScriptedStore("The keystore is locked. Unlock it.").use(open_store(bench.paths, "file"))
-    for module in (worker_module, wiping):
+    for module in (admission, wiping):
         monkeypatch.setattr(module, "open_store", lambda *_: made)
-    monkeypatch.setattr(worker_module, "KEYSTORE_RETRY_S", 0.2)
+    monkeypatch.setattr(admission, "KEYSTORE_RETRY_S", 0.2)
     return made
 
 

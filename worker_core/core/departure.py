@@ -1,0 +1,74 @@
+"""How this process ends: what can be brought home is, the coordinator hears a goodbye, and nothing stays behind."""
+
+import asyncio
+import logging
+from typing import Literal
+
+from worker_core.core.admission import Admission
+from worker_core.core.knowledge import Knowledge
+from worker_core.core.membership import Membership
+from worker_core.core.slot import Slot
+from worker_core.core.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+_WIPED_S = 45.0
+_DELIVER_BEFORE_LEAVING_S = {"drain": 600.0, "checkpoint": 60.0, "now": 5.0}
+
+LeaveHow = Literal["drain", "checkpoint", "now"]
+
+
+class Departure:
+    """The end of one core, asked for once and perhaps hurried."""
+
+    def __init__(self, known: Knowledge, slot: Slot, admission: Admission, tasks: Tasks) -> None:
+        self.over = asyncio.Event()
+        """Set when this worker has ended all it had to end."""
+        self._known = known
+        self._slot = slot
+        self._admission = admission
+        self._tasks = tasks
+        self._how: LeaveHow = "drain"
+        self._soon = asyncio.Event()
+        self._leaving: asyncio.Task[None] | None = None
+
+    def ask(self, how: LeaveHow) -> None:
+        """Note how this process shall end; asked again, sooner."""
+        self._how = how
+        if how == "now" and self._leaving is not None:
+            self._soon.set()
+
+    def begin(self) -> None:
+        """The slot is free: go, in the background."""
+        if self._leaving is None:
+            self._leaving = asyncio.create_task(self._leave())
+
+    async def _leave(self) -> None:
+        """Bring home what can be brought home, say goodbye, end; whatever fails at that, end."""
+        try:
+            await self._take_leave()
+        except Exception:
+            log.exception("leaving was not orderly")
+        finally:
+            self.over.set()
+
+    async def _take_leave(self) -> None:
+        if self._admission.wiping is not None:
+            await asyncio.wait({self._admission.wiping}, timeout=_WIPED_S)
+        member = self._admission.membership
+        if member is not None:
+            await self._deliver_before_leaving(member)
+            await member.goodbye("the worker ends")
+        self._admission.cancel_pairing()
+        await self._tasks.end()
+        await self._slot.close()
+        await self._admission.end_membership()
+
+    async def _deliver_before_leaving(self, member: Membership) -> None:
+        patience_s = _DELIVER_BEFORE_LEAVING_S[self._how] if self._known.in_contact() else 0.0
+        settled = asyncio.create_task(self._slot.settle(member.delivery, patience_s))
+        hurried = asyncio.create_task(self._soon.wait())
+        await asyncio.wait({settled, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (settled, hurried):
+            task.cancel()
+        await asyncio.gather(settled, hurried, return_exceptions=True)
