@@ -10,6 +10,9 @@ import logging
 import os
 import socket
 import threading
+from collections import deque
+from contextlib import ExitStack
+from importlib import import_module
 from typing import Any
 
 from worker_core.machine.power import PowerEvent, Tell
@@ -19,6 +22,7 @@ log = logging.getLogger(__name__)
 _RETRY_S = 300.0
 """How long until a system bus that is missing, or went away, is looked for again."""
 _ANSWER_S = 10.0
+_MAX_WAITING = 16
 _NAME, _PATH, _INTERFACE = "org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager"
 _EVENTS: dict[tuple[str, bool], PowerEvent] = {
     ("PrepareForSleep", True): "sleep-coming",
@@ -67,8 +71,7 @@ class LogindPower:
         while not self._over.is_set():
             try:
                 self._listen()
-            except (OSError, KeyError, ValueError, RuntimeError) as error:
-                # jeepney raises these for a missing bus, a line that broke, and bytes that are no D-Bus message.
+            except Exception as error:  # no bus, no logind, a line that broke, bytes that are no D-Bus message
                 if not self._over.is_set():
                     log.info("sleep and shutdown are not announced here: %s", error)
             finally:
@@ -76,48 +79,63 @@ class LogindPower:
             self._over.wait(self._retry_s)
 
     def _listen(self) -> None:
-        from jeepney import MatchRule, message_bus
-        from jeepney.io.blocking import Proxy, open_dbus_connection
-
-        with open_dbus_connection(bus="SYSTEM", enable_fds=True) as line:
+        dbus, blocking = _jeepney()
+        with blocking.open_dbus_connection(bus="SYSTEM", enable_fds=True) as line, ExitStack() as heard:
             with self._guard:
                 self._line = line
-            try:
-                for signal in ("PrepareForSleep", "PrepareForShutdown"):
-                    rule = MatchRule(type="signal", sender=_NAME, interface=_INTERFACE, path=_PATH, member=signal)
-                    Proxy(message_bus, line, timeout=_ANSWER_S).AddMatch(rule)
-                self._hold(line)
-                while not self._over.is_set():
-                    self._see(line, line.receive())
-            finally:
-                with self._guard:
-                    self._line = None
+            said: deque[Any] = deque(maxlen=_MAX_WAITING)
+            for signal in ("PrepareForSleep", "PrepareForShutdown"):
+                facts = {"type": "signal", "interface": _INTERFACE, "path": _PATH, "member": signal}
+                heard.enter_context(line.filter(dbus.MatchRule(**facts), queue=said))
+                _bus(line).AddMatch(dbus.MatchRule(sender=_NAME, **facts))
+            heard.callback(self._forget_line)
+            self._hold(line)
+            while not self._over.is_set():
+                self._see(line, line.recv_until_filtered(said))
 
-    def _see(self, line: Any, message: Any) -> None:
-        from jeepney import HeaderFields, MessageType
+    def _forget_line(self) -> None:
+        with self._guard:
+            self._line = None
 
-        header = message.header
-        if header.message_type is not MessageType.signal or header.fields.get(HeaderFields.path) != _PATH:
-            return
-        event = _EVENTS.get((header.fields.get(HeaderFields.member), bool(message.body and message.body[0])))
-        if event is None:
+    def _see(self, line: Any, signal: Any) -> None:
+        names, fields = _jeepney()[0].HeaderFields, signal.header.fields
+        event = _EVENTS.get((fields.get(names.member), bool(signal.body[0])))
+        # Anybody on the bus may send us a signal of this name; only logind's own word counts.
+        if event is None or fields.get(names.sender) != _owner(line):
             return
         self._tell(event)
         if event == "woke":
             self._hold(line)
 
     def _hold(self, line: Any) -> None:
-        """Ask for a delay lock; without one the machine may sleep before a checkpoint is saved, which is said."""
-        from jeepney import DBusAddress, MessageType, new_method_call
-
-        manager = DBusAddress(_PATH, bus_name=_NAME, interface=_INTERFACE)
+        """Ask for a delay lock; raises OSError where none is to be had."""
+        dbus, _ = _jeepney()
+        manager = dbus.DBusAddress(_PATH, bus_name=_NAME, interface=_INTERFACE)
         words = ("sleep:shutdown", "Stoker", "A training job saves a checkpoint", "delay")
-        answer = line.send_and_get_reply(new_method_call(manager, "Inhibit", "ssss", words), timeout=_ANSWER_S)
-        if answer.header.message_type is MessageType.error:
-            log.info("sleep cannot be held up for a checkpoint: %s", answer.body[0] if answer.body else "refused")
-            return
+        answer = line.send_and_get_reply(dbus.new_method_call(manager, "Inhibit", "ssss", words), timeout=_ANSWER_S)
+        if answer.header.message_type is dbus.MessageType.error:
+            raise ConnectionError(str(answer.body[0]) if answer.body else "logind gives no delay lock")
         with self._guard:
             if self._over.is_set() or self._delay is not None:
                 answer.body[0].close()
             else:
                 self._delay = answer.body[0].to_raw_fd()
+
+
+def _owner(line: Any) -> str | None:
+    """Return the connection that is logind now; it may have been started again."""
+    dbus, _ = _jeepney()
+    try:
+        return str(_bus(line).GetNameOwner(_NAME)[0])
+    except dbus.DBusErrorResponse:
+        return None
+
+
+def _bus(line: Any) -> Any:
+    dbus, blocking = _jeepney()
+    return blocking.Proxy(dbus.message_bus, line, timeout=_ANSWER_S)
+
+
+def _jeepney() -> tuple[Any, Any]:
+    """Return jeepney and its blocking half, which have no types; loaded in the thread that needs them."""
+    return import_module("jeepney"), import_module("jeepney.io.blocking")

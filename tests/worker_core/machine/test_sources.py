@@ -80,3 +80,21 @@ def test_a_script_with_nonsense_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv(SETTING, str(script))
     with pytest.raises(BadMessage, match="clock_offset_s"):
         find_sources().clock.now()
+
+
+@pytest.mark.parametrize("content", [b"", b'{"wall_offset', b'{"wall_offset_s": "soon"}', None])
+def test_a_script_that_is_half_written_or_gone_leaves_the_last_one_in_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    script = tmp_path / "sources.json"
+    script.write_text('{"wall_offset_s": 86400}')
+    monkeypatch.setenv(SETTING, str(script))
+    clock = find_sources().clock
+    assert clock.wall() - time.time() > 86000
+    if content is None:
+        script.unlink()
+    else:
+        script.write_bytes(content)
+    assert clock.wall() - time.time() > 86000
+    script.write_text('{"wall_offset_s": -86400}')
+    assert time.time() - clock.wall() > 86000
