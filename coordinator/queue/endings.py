@@ -9,12 +9,12 @@ from coordinator.storage.artifacts import latest_checkpoint
 from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.client import RetryStart
+from worker_core.wire.failure_rules import RETRYABLE_FAILURES
 from worker_core.wire.frames import JobError
 from worker_core.wire.problems import problem
 from worker_core.wire.vocabulary import (
     JOB_END_STATES,
     LIVE_ATTEMPT_STATES,
-    RETRYABLE_FAILURES,
     AttemptState,
     JobState,
     Outcome,

@@ -13,7 +13,7 @@ from coordinator.storage.database import Database
 from coordinator.storage.events import Place, Stored, events_after, events_before
 from coordinator.storage.metrics import MetricHead, Series, Visible
 from worker_core.wire.client import MetricPoint
-from worker_core.wire.events import CheckpointSaved, Dropped, Event, Gap, Log, Metric
+from worker_core.wire.events import CheckpointSaved, Dropped, Event, Flag, Gap, Log, Metric
 from worker_core.wire.problems import problem
 from worker_core.wire.vocabulary import JOB_END_STATES
 
@@ -173,6 +173,8 @@ def _text(event: Event) -> str:
             return f"checkpoint saved at step {event.step:,}"
         case Gap():
             return f"events may be missing here: {event.reason}"
+        case Flag():
+            return f"step {event.step:,}: {event.text}"
         case Dropped():
             return f"{event.count} {event.what} left out: {event.reason}"
         case _:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, TextClause, insert, select, te
 from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import event as event_table
 from worker_core.wire.codec import encode
-from worker_core.wire.events import CheckpointSaved, Dropped, Event, Gap, Log, Metric, Status
+from worker_core.wire.events import CheckpointSaved, Dropped, Event, Flag, Gap, Log, Metric, Status
 
 Place = tuple[int, int]
 """Where an event stands in its job: the attempt's ordinal, and the sequence number in it."""
@@ -21,6 +21,7 @@ _TAGS: dict[type[Event], str] = {
     Log: "l",
     Status: "s",
     CheckpointSaved: "c",
+    Flag: "flag",
     Gap: "gap",
     Dropped: "dropped",
 }

@@ -25,10 +25,11 @@ from worker_core.link.faults import TransportFault
 from worker_core.machine.clocks import Clock
 from worker_core.machine.paths import Paths
 from worker_core.wire.events import Metric
+from worker_core.wire.failure_rules import RETRYABLE_FAILURES
 from worker_core.wire.frames import JobError
 from worker_core.wire.signed import Offer
 from worker_core.wire.status import JobShown
-from worker_core.wire.vocabulary import RETRYABLE_FAILURES, ReleaseReason
+from worker_core.wire.vocabulary import ReleaseReason
 from worker_core.wire.work import LeaseReport, Release
 
 log = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from worker_core.wire.codec import Count, Message, Number, Sha256
+from worker_core.wire.vocabulary import HealthAction, HealthFlag
 
 MAX_LINE_BYTES = 8192
 MetricName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -50,6 +51,16 @@ class CheckpointSaved(Message, omit_defaults=True, tag_field="t", tag="c"):
     size: Count
 
 
+class Flag(Message, omit_defaults=True, tag_field="t", tag="flag"):
+    """Training goes wrong at this step: what it is, a sentence for a person, and what is done about it."""
+
+    ts: float
+    step: Count
+    flag: HealthFlag
+    text: Annotated[str, msgspec.Meta(max_length=500)]
+    action: HealthAction = "warn"
+
+
 class Gap(Message, omit_defaults=True, tag_field="t", tag="gap"):
     """Events may be missing here (power loss)."""
 
@@ -66,4 +77,4 @@ class Dropped(Message, omit_defaults=True, tag_field="t", tag="dropped"):
     reason: str
 
 
-Event = Metric | Log | Status | CheckpointSaved | Gap | Dropped
+Event = Metric | Log | Status | CheckpointSaved | Flag | Gap | Dropped

@@ -9,7 +9,7 @@ from typing import Literal, cast
 from worker_core.wire.codec import BadMessage, Count, Message, Sha256
 from worker_core.wire.codec import decode as decode_json
 from worker_core.wire.codec import encode as encode_json
-from worker_core.wire.events import CheckpointSaved, Dropped, Log, Metric, Status
+from worker_core.wire.events import CheckpointSaved, Dropped, Flag, Log, Metric, Status
 from worker_core.wire.vocabulary import FailureClass, Outcome
 
 MAX_FRAME_BYTES = 1 << 20
@@ -53,7 +53,7 @@ class Done(Message, omit_defaults=True, tag_field="t", tag="done"):
     usage: Usage = Usage()
 
 
-FrameBody = Metric | Log | Status | CheckpointSaved | Dropped | ArtifactReady | Done
+FrameBody = Metric | Log | Status | CheckpointSaved | Flag | Dropped | ArtifactReady | Done
 _ANY_BODY: type[FrameBody] = cast("type[FrameBody]", FrameBody)
 
 

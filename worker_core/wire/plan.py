@@ -7,7 +7,7 @@ import msgspec
 
 from worker_core.wire.codec import encode
 from worker_core.wire.durations import format_duration
-from worker_core.wire.spec import JobSpec, Ppo, Training, attempt_limits, learned_skill
+from worker_core.wire.spec import HealthRule, JobSpec, Ppo, Training, attempt_limits, learned_skill
 
 QUICK_CYCLES = 2
 AUTO_DECISIONS = 2_048
@@ -73,6 +73,7 @@ class Plan(msgspec.Struct, frozen=True):
     grace_s: float
     max_runtime_s: float
     silence_s: float
+    health: HealthRule
     max_attempts: int
     disk_bytes: int
     """Rough: checkpoints that are kept, and the results."""
@@ -122,6 +123,7 @@ def resolve(spec: JobSpec) -> Plan:
         grace_s=spec.checkpoint.grace_seconds,
         max_runtime_s=limits.max_runtime_s,
         silence_s=limits.silence_s,
+        health=spec.health,
         max_attempts=spec.retry.max_attempts,
         disk_bytes=(spec.checkpoint.keep + 2) * _checkpoint_bytes(training, ppo) + _RESULT_BYTES,
         comparable=spec.mode == "full",
@@ -152,6 +154,7 @@ def plan_lines(plan: Plan) -> list[str]:
         f"kept, {plan.grace_s:g} s grace to stop",
         f"limits         {format_duration(plan.max_runtime_s)} run time, {plan.silence_s:g} s silence, "
         f"{plan.max_attempts} attempts",
+        f"health         {_health_line(plan.health)}",
         f"disk           about {max(1, round(plan.disk_bytes / 1e6)):,} MB",
         f"device         {plan.device}",
     ]
@@ -174,6 +177,12 @@ def _benchmark_line(benchmark: BenchmarkPlan) -> str:
     first, last = benchmark.seeds[0], benchmark.seeds[-1]
     starts = f"all from one start (seed {first})" if first == last else f"starts of seeds {first} to {last}"
     return f"{benchmark.episodes:,} {benchmark.policy} episodes, {starts}"
+
+
+def _health_line(health: HealthRule) -> str:
+    words = {"warn": "warn", "stop": "stop", "rollback": "roll back"}
+    stall = f"a stall of {health.stall_seconds:g} s or more: {words[health.stall]}"
+    return f"{stall}; NaN: {words[health.nan]}; exploding gradients: {words[health.gradient]}"
 
 
 def _checkpoint_bytes(training: Training, ppo: Ppo) -> int:

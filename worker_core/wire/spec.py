@@ -92,6 +92,20 @@ class Retry(_Part):
     max_attempts: Annotated[int, Meta(ge=1, le=5)] = 3
 
 
+class HealthRule(_Part):
+    """What happens when training goes wrong; each case is flagged with its step in any case.
+
+    ``warn`` goes on, ``stop`` ends the job, ``rollback`` goes back to the last good checkpoint with half the learning
+    rate, at most three times. ``stall_seconds`` is the shortest time without a step that counts as a stall; ten times
+    the usual step time counts where that is longer.
+    """
+
+    stall: Literal["warn", "stop"] = "warn"
+    nan: Literal["warn", "stop", "rollback"] = "stop"
+    gradient: Literal["warn", "stop", "rollback"] = "warn"
+    stall_seconds: Annotated[float, Meta(ge=5, le=86_400)] = 120
+
+
 class Simulator(_Part):
     """Where the simulator comes from, and the arguments it is made with."""
 
@@ -195,6 +209,7 @@ class JobSpec(_Part):
     limits: JobLimits = JobLimits()
     checkpoint: CheckpointRule = CheckpointRule()
     retry: Retry = Retry()
+    health: HealthRule = HealthRule()
     mode: Literal["full", "quick"] = "full"
     training: Training = Training()
     benchmark: Benchmark = Benchmark()
@@ -240,6 +255,8 @@ def attempt_limits(spec: JobSpec) -> Limits:
         max_disk_bytes=int(spec.limits.max_disk_gb * 1e9),
         stop_grace_s=spec.checkpoint.grace_seconds,
         silence_s=spec.limits.silence_seconds,
+        stall_s=spec.health.stall_seconds,
+        on_stall=spec.health.stall,
     )
 
 

@@ -5,7 +5,7 @@ from typing import dataclass_transform
 import msgspec
 
 from worker_core.wire.codec import Count
-from worker_core.wire.vocabulary import Mode, Reason, WorkerState
+from worker_core.wire.vocabulary import HealthAction, HealthFlag, Mode, Reason, WorkerState
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -24,6 +24,15 @@ class AuthorizationShown(_Shown):
     extend_while_healthy: bool
 
 
+class FlagShown(_Shown):
+    """Something that goes wrong in a training, with the step at which it was seen."""
+
+    step: Count
+    flag: HealthFlag
+    text: str
+    action: HealthAction = "warn"
+
+
 class JobShown(_Shown):
     id: str
     attempt: int
@@ -36,6 +45,7 @@ class JobShown(_Shown):
     checkpoint_age_s: float | None = None
     attempt_id: str = ""
     phase: str = ""
+    flags: tuple[FlagShown, ...] = ()
 
 
 class GpuShown(_Shown):

@@ -48,14 +48,21 @@ FailureClass = Literal[
     "gpu-out-of-memory",
     "signal",
     "silence",
+    "stalled",
+    "numeric",
     "device-lost",
+    "driver-mismatch",
+    "unsupported-gpu",
     "disk-full",
     "data-missing",
     "start-failed",
     "canceled",
 ]
-RETRYABLE_FAILURES: tuple[FailureClass, ...] = ("signal", "silence", "device-lost", "start-failed")
-"""Failures that another attempt may cure; all others are final (protocol.md, rules of the build order)."""
+"""Why an attempt failed; :mod:`worker_core.wire.failure_rules` has the cure of each, and whether it is tried again."""
+
+HealthFlag = Literal["stall", "nan", "gradient"]
+"""What is told of a training that goes wrong: it stands still; its loss is no number; its gradients explode."""
+HealthAction = Literal["warn", "stop", "rollback"]
 
 ReleaseReason = Literal["stopped", "shutdown", "crash", "not-held", "expired"]
 

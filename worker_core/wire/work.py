@@ -34,6 +34,8 @@ class PollRequest(Message):
     reasons: tuple[Reason, ...] = ()
     free_slots: Count = 0
     leases: tuple[HeldLease, ...] = ()
+    held_gpus: Annotated[tuple[str, ...], msgspec.Meta(max_length=64)] = ()
+    """UUIDs of GPUs that no job may be given now: quarantined, in use by others, not yet tested."""
     wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 25.0
 
 
@@ -73,6 +75,9 @@ class Limits(Message):
     max_disk_bytes: Count
     stop_grace_s: float
     silence_s: float = 300.0
+    stall_s: float = 120.0
+    """Shortest time without a step that is told as a stall."""
+    on_stall: Literal["warn", "stop"] = "warn"
 
 
 class Accepted(Message):

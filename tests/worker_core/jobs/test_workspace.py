@@ -28,8 +28,8 @@ from worker_core.jobs.workspace import (
 )
 from worker_core.journal.records import NewAttempt
 from worker_core.machine.paths import Paths
+from worker_core.wire.failure_rules import RETRYABLE_FAILURES
 from worker_core.wire.signed import Input
-from worker_core.wire.vocabulary import RETRYABLE_FAILURES
 from worker_core.wire.work import ResumePoint
 
 
