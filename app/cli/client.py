@@ -267,12 +267,12 @@ class CoordinatorClient:
         return exchange(send, self.url, self._patience)
 
     def _pages(self, path: str, query: dict[str, str] | None = None) -> Iterator[dict[str, object]]:
-        cursor: str | None = None
+        after: str | None = None
         for _ in range(_PAGES_AT_MOST):
-            page = self._get(path, Page, {**(query or {}), **({"cursor": cursor} if cursor else {})})
+            page = self._get(path, Page, {**(query or {}), **({"after": after} if after else {})})
             yield from page.items
-            cursor = page.next
-            if cursor is None:
+            after = page.next
+            if after is None:
                 return
 
 

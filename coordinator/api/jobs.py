@@ -31,7 +31,7 @@ async def list_jobs(request: Request) -> Response:
         state=query.get("state"),
         kind=query.get("kind"),
         limit=number(query, "limit", 50),
-        cursor=query.get("after") or query.get("cursor"),
+        cursor=query.get("after"),
     )
     return answer(page)
 

@@ -55,13 +55,14 @@ async def _list(visit: Visit) -> Response:
     query = visit.request.query_params
     state = query.get("state") if query.get("state") in FILTERS else None
     jobs = visit.services.queue.jobs
-    listing = await jobs.list(_account(visit), state=state, limit=PAGE_LENGTH, cursor=query.get("after"))
+    account, after = _account(visit), query.get("after")
+    listing = await jobs.list(account, state=state, begun=True, limit=PAGE_LENGTH, cursor=after)
     older = {"after": listing.next, **({"state": state} if state else {})} if listing.next else None
     return show(
         visit,
         "sessions.html",
-        rows=[job_row(job, visit.now) for job in listing.items if job.attempt > 0],
-        links=filter_links(await jobs.counts(_account(visit)), state, "/sessions"),
+        rows=[job_row(job, visit.now) for job in listing.items],
+        links=filter_links(await jobs.counts(account, begun=True), state, "/sessions"),
         older=f"/sessions?{urlencode(older)}" if older else None,
         here=f"/sessions?{visit.request.url.query}" if visit.request.url.query else "/sessions",
     )

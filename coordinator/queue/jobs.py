@@ -3,7 +3,7 @@
 import hashlib
 
 import msgspec
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, insert, select, true
 
 from coordinator.accounts.presence import Presence
 from coordinator.queue.endings import Endings
@@ -74,16 +74,18 @@ class JobService(Records):
         *,
         state: str | None = None,
         kind: str | None = None,
+        begun: bool = False,
         limit: int = 50,
         cursor: str | None = None,
     ) -> JobPage:
-        """Return jobs of an account, newest first."""
+        """Return jobs of an account, newest first; ``begun`` leaves out those that no worker ever took."""
         j = job_table.c
         if state is not None and state not in STATES:
             raise problem("invalid-request", f"state is one of {', '.join(STATES)}, not {state!r}")
         query = select(job_table).where(j.account_id == account_id)
         for column, wanted in ((j.state, state), (j.kind, kind)):
             query = query if wanted is None else query.where(column == wanted)
+        query = query.where(j.ordinal > 0) if begun else query
         query = query if cursor is None else query.where(j.id < cursor)
         size = max(1, min(limit, MAX_PAGE))
 
@@ -95,11 +97,11 @@ class JobService(Records):
 
         return await self._db.read(read)
 
-    async def counts(self, account_id: str) -> dict[str, int]:
-        """Return how many jobs there are in each state."""
+    async def counts(self, account_id: str, *, begun: bool = False) -> dict[str, int]:
+        """Return how many jobs there are in each state; ``begun`` leaves out those that no worker ever took."""
         query = (
             select(job_table.c.state, func.count().label("jobs"))
-            .where(job_table.c.account_id == account_id)
+            .where(job_table.c.account_id == account_id, job_table.c.ordinal > 0 if begun else true())
             .group_by(job_table.c.state)
         )
         found = await self._db.read(lambda conn: {row.state: row.jobs for row in conn.execute(query)})

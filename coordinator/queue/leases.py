@@ -129,9 +129,9 @@ class Leases:
                 continue
             values: dict[str, Any] = {
                 "phase": report.phase,
-                # A job that starts from a checkpoint knows its step only after it has read it.
+                # A job that starts from a checkpoint knows where it is only after it has read it.
                 "step": func.max(attempt_table.c.step, report.step),
-                "progress": min(1.0, max(0.0, report.pct / 100)),
+                "progress": func.max(attempt_table.c.progress, min(1.0, max(0.0, report.pct / 100))),
                 "eta_s": report.eta_s,
             }
             if report.checkpoint_age_s is not None:

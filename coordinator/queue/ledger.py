@@ -11,7 +11,16 @@ from sqlalchemy import ColumnElement, Connection, exists, func, insert, select, 
 
 from coordinator.clock import Clock
 from coordinator.queue.feed import ChangeFeed
-from coordinator.queue.rows import Attempt, Held, Job, as_attempt, find_attempt, find_held, find_job
+from coordinator.queue.rows import (
+    Attempt,
+    Held,
+    Job,
+    as_attempt,
+    find_attempt,
+    find_held,
+    find_job,
+    progress_at_resume,
+)
 from coordinator.settings import Settings
 from coordinator.storage.database import after_commit
 from coordinator.storage.schema_queue import attempt as attempt_table
@@ -90,6 +99,7 @@ class Ledger:
             ordinal=job.ordinal + 1,
             start_step=job.resume_step,
             step=job.resume_step or 0,
+            progress=progress_at_resume(conn, job),
             phase="starting",
             lease_until=now + self.settings.worker.lease_ttl_s,
             accepted_at=now,

@@ -145,6 +145,14 @@ def find_attempt(conn: Connection, attempt_id: str) -> Attempt | None:
     return as_attempt(row) if row is not None else None
 
 
+def progress_at_resume(conn: Connection, job: Job) -> float:
+    """Return the share of a job that is done at its resume point: what that attempt reached, cut to the step it kept."""
+    attempt = find_attempt(conn, job.resume_attempt) if job.resume_attempt else None
+    if attempt is None or not attempt.step:
+        return 0.0
+    return attempt.progress * min(1.0, (job.resume_step or 0) / attempt.step)
+
+
 def find_held(conn: Connection, attempt_id: str, worker_id: str) -> Held | None:
     """Return an attempt of this worker with its job."""
     attempt = find_attempt(conn, attempt_id)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from coordinator.accounts.presence import Presence
 from coordinator.clock import rfc3339
 from coordinator.queue.reasons import Standing, standings, why_waiting
-from coordinator.queue.rows import Attempt, Job, find_attempt
+from coordinator.queue.rows import Attempt, Job, find_attempt, progress_at_resume
 from coordinator.storage.artifacts import Artifact
 from worker_core.wire.client import ArtifactView, AttemptView, CurrentJob, JobView
 
@@ -26,7 +26,7 @@ class Viewer:
         """Return how a job is shown."""
         newest = self._newest(job)
         # What a lost or stopped attempt reached is not what the next one starts from.
-        step = newest.step if newest and job.state != "queued" else job.resume_step or 0
+        step, progress = (newest.step, newest.progress) if newest else self._resumed(job)
         running = newest is not None and job.state in ("running", "canceling")
         return JobView(
             id=job.id,
@@ -41,7 +41,7 @@ class Viewer:
             started_at=_time(job.started_at),
             ended_at=_time(job.ended_at),
             step=step,
-            progress=1.0 if job.state == "succeeded" else newest.progress if newest else 0.0,
+            progress=1.0 if job.state == "succeeded" else progress,
             eta_s=newest.eta_s if newest and running else None,
             phase=newest.label if newest and running else "",
             attempts=tuple(attempt_view(attempt) for attempt in attempts if attempt.ordinal),
@@ -50,6 +50,10 @@ class Viewer:
 
     def _newest(self, job: Job) -> Attempt | None:
         return find_attempt(self._conn, job.current_attempt) if job.current_attempt else None
+
+    def _resumed(self, job: Job) -> tuple[int, float]:
+        # What a lost or stopped attempt reached is not what the next one starts from.
+        return job.resume_step or 0, progress_at_resume(self._conn, job)
 
     def _reason(self, job: Job) -> str:
         if job.state == "canceling":

@@ -136,7 +136,7 @@ def test_lists_are_read_to_their_last_page(server: ScriptedServer) -> None:
     server.script = [Answer.of({"items": [], "next": "a b"}), Answer.of({"items": [], "next": None})]
     with _client(server) as client:
         assert client.jobs("queued") == []
-    assert [asked.path for asked in server.asked] == ["/v1/jobs?state=queued", "/v1/jobs?state=queued&cursor=a+b"]
+    assert [asked.path for asked in server.asked] == ["/v1/jobs?state=queued", "/v1/jobs?state=queued&after=a+b"]
 
 
 class _UploadServer:

@@ -251,6 +251,19 @@ def test_a_queued_job_says_why_it_waits_and_lists_are_filtered(client: httpx.Cli
     after(client, submit(client, "/jobs", f"/jobs/{job_id}/cancel"))
 
 
+def test_the_training_sessions_are_those_that_a_worker_took_and_are_counted_as_such(
+    client: httpx.Client, session: Any
+) -> None:
+    job_id = new_job(client)
+    page = client.get("/sessions").text
+    assert session.job_id in page
+    assert job_id not in page
+    assert "No training session here" in client.get("/sessions?state=queued").text
+    assert 'id="filter-queued" href="/sessions?state=queued">Queued <span class="number">0<' in page
+    assert job_id in client.get("/jobs?state=queued").text
+    after(client, submit(client, "/jobs", f"/jobs/{job_id}/cancel"))
+
+
 def test_what_does_not_exist_is_said_on_a_page(client: httpx.Client) -> None:
     for path in ("/jobs/job_none", "/sessions/job_none", "/workers/wrk_none/stop", "/nothing/here"):
         answer = client.get(path, headers={"Accept": "text/html"})

@@ -52,6 +52,24 @@ def test_a_stopped_job_goes_on_elsewhere_from_its_checkpoint(hand, worker, other
     assert worker.call("GET", f"/v1/attempts/{grant.id}/inputs/{sha256}").json()["code"] == "no-lease"
 
 
+def test_a_stopped_job_shows_the_progress_of_its_checkpoint_until_its_next_attempt_goes_beyond(
+    hand, worker, other_worker, coordinator
+):
+    job_id = hand.submit()
+    grant = hand.take(worker)
+    sha256 = hand.upload(worker, grant, b"state", kind="checkpoint", name="step-300.safetensors", step=300)
+    reached = {"t": "s", "ts": 1.0, "phase": "training", "step": 400, "progress": 0.8, "eta_s": 9.0}
+    hand.events(worker, grant, 0, [reached])
+    hand.release(worker, grant, checkpoint=sha256, step=300)
+    waiting = hand.job(job_id)
+    assert (waiting["state"], waiting["step"], round(waiting["progress"], 6)) == ("queued", 300, 0.6)
+    again = hand.take(other_worker)
+    hand.beat(other_worker, again, 1, step=0, pct=0.0)  # it has not read the checkpoint yet
+    coordinator.do(coordinator.services.queue.leases.flush())
+    running = hand.job(job_id)
+    assert (running["state"], running["step"], round(running["progress"], 6)) == ("running", 300, 0.6)
+
+
 def test_a_cancellation_reaches_poll_and_heartbeat_and_ends_with_the_report(hand, worker):
     job_id = hand.submit()
     grant = hand.take(worker)
