@@ -1,17 +1,47 @@
 """The worker's life as a pure state machine: what happened in, what to do out.
 
-A life is four small facts: how the worker stands with its coordinator, what its one slot does, the modes wanted by
-console, workstation and a person who quits, and whether the authorization has run out. The phase that docs and faces
-speak of follows from them (:attr:`Life.phase`). Being without
-contact is no phase but an overlay: it changes nothing here.
+A life is a few small facts: how the worker stands with its coordinator, what its one slot does, the modes wanted by
+console, workstation and a person who quits, and what keeps it from taking work. The phase that docs and faces speak of
+follows from them (:attr:`Life.phase`). Being without contact is no phase but an overlay: it changes nothing here,
+until it has lasted as long as the lease of a running job (:attr:`Life.at_risk`).
 """
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from worker_core.core.life_events import (
+    AuthorizationSeen,
+    CancelOrdered,
+    ConflictSeen,
+    ConsoleMode,
+    Event,
+    ExpiryGraceOver,
+    HeldFound,
+    JobExited,
+    JobGone,
+    KeystoreOpened,
+    KeystoreRefused,
+    LeaseHeld,
+    LeaseLapsed,
+    LeaveAsked,
+    LocalMode,
+    OfferGone,
+    OfferGranted,
+    OfferSeen,
+    OfflineTooLong,
+    PairingApproved,
+    PairingBegun,
+    PairingEnded,
+    Quarantined,
+    Revoked,
+    SessionOpened,
+    Superseded,
+    Unpaired,
+    UpgradeAsked,
+)
 from worker_core.wire.vocabulary import Mode, stricter
 
-Standing = Literal["unpaired", "pairing", "locked", "starting", "connected", "revoked"]
+Standing = Literal["unpaired", "pairing", "locked", "starting", "connected", "conflict", "revoked"]
 Slot = Literal["free", "accepting", "running", "finishing", "stopping"]
 Phase = Literal[
     "unpaired",
@@ -28,6 +58,9 @@ Phase = Literal[
     "drained",
     "paused",
     "expired",
+    "upgrading",
+    "quarantined",
+    "conflict",
     "revoked",
 ]
 
@@ -45,6 +78,12 @@ class Life:
     leaving: Mode = "run"
     """``drain`` or ``stop`` once this process has been asked to end."""
     expired: bool = False
+    outdated: bool = False
+    """The coordinator takes no work of this version."""
+    unconfirmed: bool = False
+    """The coordinator waits for a person to confirm this worker."""
+    at_risk: bool = False
+    """The running job's lease may have gone to another; the next answer decides."""
 
     @property
     def mode(self) -> Mode:
@@ -54,7 +93,8 @@ class Life:
     @property
     def takes_work(self) -> bool:
         """Whether an offer would be accepted."""
-        return self.standing == "connected" and self.slot == "free" and self.mode == "run" and not self.expired
+        barred = self.expired or self.outdated or self.unconfirmed
+        return self.standing == "connected" and self.slot == "free" and self.mode == "run" and not barred
 
     @property
     def phase(self) -> Phase:
@@ -65,155 +105,18 @@ class Life:
             return "starting" if self.slot == "free" else "resuming"
         if self.slot in ("accepting", "finishing", "stopping"):
             return self.slot
+        if self.standing == "conflict" and self.slot == "free":
+            return "conflict"
         if self.expired:
             return "expired"
         if self.slot == "running":
-            return "busy" if self.mode == "run" else "draining"
-        return _IDLE[self.mode]
+            return "busy" if self.mode == "run" and not self.outdated else "draining"
+        return self._idle()
 
-
-# --- what happens ---
-
-
-@dataclass(frozen=True)
-class PairingBegun:
-    """A person asked for a pairing code."""
-
-
-@dataclass(frozen=True)
-class PairingApproved:
-    """The pairing was approved and is on disk."""
-
-
-@dataclass(frozen=True)
-class PairingEnded:
-    """The pairing was denied, ran out, was called off or failed."""
-
-
-@dataclass(frozen=True)
-class KeystoreRefused:
-    """The keystore does not give the key out."""
-
-
-@dataclass(frozen=True)
-class KeystoreOpened:
-    """The key is here."""
-
-
-@dataclass(frozen=True)
-class SessionOpened:
-    """The coordinator knows we are here."""
-
-
-@dataclass(frozen=True)
-class ConsoleMode:
-    """The console wants this mode."""
-
-    mode: Mode
-
-
-@dataclass(frozen=True)
-class LocalMode:
-    """The person at this workstation wants this mode; ``now`` leaves a job no time."""
-
-    mode: Mode
-    now: bool = False
-
-
-@dataclass(frozen=True)
-class AuthorizationSeen:
-    """A copy of the authorization arrived or ran out."""
-
-    expired: bool
-
-
-@dataclass(frozen=True)
-class ExpiryGraceOver:
-    """A job has run on for as long as it may after the authorization's end."""
-
-
-@dataclass(frozen=True)
-class OfferSeen:
-    """An offer with a good signature; ``obstacle`` is a reason of this machine not to take it."""
-
-    obstacle: str = ""
-
-
-@dataclass(frozen=True)
-class OfferGranted:
-    """The coordinator confirmed our acceptance."""
-
-
-@dataclass(frozen=True)
-class OfferGone:
-    """The acceptance was refused, or could not be completed here."""
-
-
-@dataclass(frozen=True)
-class HeldFound:
-    """An attempt of an earlier run of this core is being wound up."""
-
-
-@dataclass(frozen=True)
-class JobExited:
-    """The job's main process has ended."""
-
-
-@dataclass(frozen=True)
-class JobGone:
-    """The job's whole process tree is gone: the slot is free."""
-
-
-@dataclass(frozen=True)
-class CancelOrdered:
-    """The coordinator cancels the running attempt."""
-
-
-@dataclass(frozen=True)
-class Superseded:
-    """Another attempt holds the job now."""
-
-
-@dataclass(frozen=True)
-class Revoked:
-    """A revocation signed with the pinned key arrived."""
-
-
-@dataclass(frozen=True)
-class Unpaired:
-    """The person at this workstation ends the pairing."""
-
-
-@dataclass(frozen=True)
-class LeaveAsked:
-    """This process shall end: after its job, with a checkpoint, or now."""
-
-    how: Literal["drain", "checkpoint", "now"]
-
-
-Event = (
-    PairingBegun
-    | PairingApproved
-    | PairingEnded
-    | KeystoreRefused
-    | KeystoreOpened
-    | SessionOpened
-    | ConsoleMode
-    | LocalMode
-    | AuthorizationSeen
-    | ExpiryGraceOver
-    | OfferSeen
-    | OfferGranted
-    | OfferGone
-    | HeldFound
-    | JobExited
-    | JobGone
-    | CancelOrdered
-    | Superseded
-    | Revoked
-    | Unpaired
-    | LeaveAsked
-)
+    def _idle(self) -> Phase:
+        if self.outdated:
+            return "upgrading"
+        return "quarantined" if self.unconfirmed else _IDLE[self.mode]
 
 
 # --- what to do ---
@@ -257,9 +160,15 @@ def advance(life: Life, event: Event) -> Step:
             return replace(life, standing="locked"), ()
         case KeystoreOpened() if life.standing == "locked":
             return replace(life, standing="starting"), ("connect",)
-        case SessionOpened() if life.standing == "starting":
+        case SessionOpened() if life.standing in ("starting", "conflict"):
             return replace(life, standing="connected"), ()
-        case Revoked() | Unpaired() if life.standing in ("locked", "starting", "connected"):
+        case ConflictSeen() if life.standing in ("starting", "connected"):
+            return replace(life, standing="conflict"), ()
+        case UpgradeAsked(asked) if life.standing in ("starting", "connected"):
+            return replace(life, outdated=asked), ("report",) if asked != life.outdated else ()
+        case Quarantined(held) if life.standing in ("starting", "connected"):
+            return replace(life, unconfirmed=held), ("report",) if held != life.unconfirmed else ()
+        case Revoked() | Unpaired() if life.standing in ("locked", "starting", "connected", "conflict"):
             return _put_out(life, "revoked" if isinstance(event, Revoked) else "unpaired")
         case ConsoleMode(mode):
             return _obey(replace(life, console=mode), life, "stop-job")
@@ -277,7 +186,7 @@ def advance(life: Life, event: Event) -> Step:
 
 def _work(life: Life, event: Event) -> Step:
     """Events of the one slot."""
-    at_work = life.standing in ("starting", "connected")
+    at_work = life.standing in ("starting", "connected", "conflict")
     match event, life.slot:
         case OfferSeen(obstacle), _ if at_work:
             reason = _reason_to_decline(life) or obstacle
@@ -294,6 +203,14 @@ def _work(life: Life, event: Event) -> Step:
             return replace(life, slot="finishing"), ()
         case JobGone(), "running" | "finishing" | "stopping":
             return _free(life)
+        case LeaseLapsed(stop=True), "running":
+            return replace(life, slot="stopping", at_risk=True), ("stop-job",)
+        case LeaseLapsed(), "running":
+            return replace(life, at_risk=True), ()
+        case OfflineTooLong(), "running" if life.at_risk:
+            return replace(life, slot="stopping"), ("stop-job",)
+        case LeaseHeld(), _ if life.at_risk:
+            return replace(life, at_risk=False), ()
         case CancelOrdered(), "running":
             return replace(life, slot="stopping"), ("cancel-job", "report")
         case Superseded(), "running" | "finishing" | "stopping":
@@ -321,7 +238,7 @@ def _leave(life: Life, how: Literal["drain", "checkpoint", "now"]) -> Step:
 
 def _free(life: Life, *first: Do) -> Step:
     """The slot is free: leave, if that was asked, or say so."""
-    return replace(life, slot="free"), (*first, "report" if life.leaving == "run" else "leave")
+    return replace(life, slot="free", at_risk=False), (*first, "report" if life.leaving == "run" else "leave")
 
 
 def _put_out(life: Life, standing: Literal["revoked", "unpaired"]) -> Step:
@@ -337,4 +254,6 @@ def _reason_to_decline(life: Life) -> str:
         return "authorization-expired"
     if life.standing != "connected" or life.leaving != "run":
         return "leaving"
+    if life.outdated or life.unconfirmed:
+        return "upgrade-required" if life.outdated else "confirm-needed"
     return {"run": "", "drain": "drained", "stop": "stopped"}[life.mode]

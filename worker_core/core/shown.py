@@ -21,6 +21,12 @@ from worker_core.wire.vocabulary import Reason, WorkerState
 CLOCK_WRONG_FROM_S = 300.0
 _BLOCKING: tuple[Reason, ...] = ("disk-full", "device-missing", "cannot-authenticate", "wrong-coordinator")
 """Troubles with which no job can be taken; others are told beside the state."""
+_BARRED: dict[Reason, str] = {
+    "credential-conflict": "Another machine uses this worker's key. A person decides in the console which may stay.",
+    "upgrade-required": "The coordinator takes work only of a newer Stoker. Update this one; a running job goes on.",
+    "confirm-needed": "The coordinator was restored from a backup. A person has to confirm it in the console.",
+}
+"""Why a worker that is paired gets no offers, by what its life says; each needs a person."""
 _TELLS_WHY_OFFLINE = ("coordinator-unreachable", "cannot-authenticate", "wrong-coordinator", "clock-wrong")
 
 
@@ -87,7 +93,7 @@ def _state(facts: Facts) -> WorkerState:
     match phase:
         case "unpaired" | "pairing" | "revoked" | "expired":
             return phase
-        case "locked":
+        case "locked" | "conflict" | "upgrading" | "quarantined":
             return "problem"
         case "accepting" | "busy" | "finishing":
             return "training"
@@ -123,10 +129,20 @@ def _reasons(facts: Facts, state: WorkerState) -> tuple[Reason, ...]:
         reasons += {"run": [], "drain": ["drained"], "stop": ["stopped"]}[facts.life.mode]
     if _without_contact(facts):
         reasons.append("coordinator-unreachable")
+    reasons += _barred(facts.life)
     if abs(facts.clock_offset_s) > CLOCK_WRONG_FROM_S:
         reasons.append("clock-wrong")
     reasons += [reason for reason in facts.troubles if reason not in reasons]
     return tuple(reasons)
+
+
+def _barred(life: Life) -> list[Reason]:
+    holds = {
+        "credential-conflict": life.standing == "conflict",
+        "upgrade-required": life.outdated,
+        "confirm-needed": life.unconfirmed,
+    }
+    return [reason for reason in _BARRED if holds[reason]]
 
 
 def _worker(enrollment: Enrollment | None) -> WorkerShown | None:
@@ -154,6 +170,9 @@ def _detail(facts: Facts, state: WorkerState) -> str:
         return f"Revoked by {farewell.by} at {farewell.revoked_at}{why}. {key} again to go on."
     if state == "expired":
         return "The authorization has expired. A person can renew it in the console."
+    barred = _barred(facts.life)
+    if barred and state == "problem":
+        return facts.troubles.get(barred[0], _BARRED[barred[0]])
     first = _BLOCKING if state == "problem" else _TELLS_WHY_OFFLINE
     for reason in (*first, *facts.troubles):
         if reason in facts.troubles:

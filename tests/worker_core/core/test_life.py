@@ -27,8 +27,15 @@ PHASES: dict[str, Life] = {
     "paused": Life("connected", here="stop"),
     "expired": Life("connected", expired=True),
     "expired with a job": replace(RUNNING, expired=True),
+    "upgrading": Life("connected", outdated=True),
+    "outdated with a job": replace(RUNNING, outdated=True),
+    "quarantined": Life("connected", unconfirmed=True),
+    "conflict": Life("conflict"),
+    "conflict with a job": Life("conflict", "running"),
+    "at risk": replace(RUNNING, at_risk=True),
     "revoked": Life("revoked"),
 }
+SHOWN = {name: life.phase for name, life in PHASES.items()}
 EVENTS: dict[str, Event] = {
     "pairing begun": lives.PairingBegun(),
     "pairing approved": lives.PairingApproved(),
@@ -36,6 +43,15 @@ EVENTS: dict[str, Event] = {
     "keystore refused": lives.KeystoreRefused(),
     "keystore opened": lives.KeystoreOpened(),
     "session opened": lives.SessionOpened(),
+    "conflict seen": lives.ConflictSeen(),
+    "upgrade asked": lives.UpgradeAsked(),
+    "upgrade done": lives.UpgradeAsked(asked=False),
+    "to be confirmed": lives.Quarantined(held=True),
+    "confirmed": lives.Quarantined(held=False),
+    "lease lapsed": lives.LeaseLapsed(),
+    "lease lapsed, stop": lives.LeaseLapsed(stop=True),
+    "lease held": lives.LeaseHeld(),
+    "offline too long": lives.OfflineTooLong(),
     "console: run": lives.ConsoleMode("run"),
     "console: drain": lives.ConsoleMode("drain"),
     "console: stop": lives.ConsoleMode("stop"),
@@ -234,10 +250,84 @@ TABLE: dict[str, dict[str, tuple[str, tuple[Any, ...]]]] = {
         "leave: checkpoint": ("stopping", ("stop-job", "report")),
         "leave: now": ("stopping", ("kill-job", "report")),
     },
+    "upgrading": {
+        "console: drain": ("upgrading", ("report",)),
+        "console: stop": ("upgrading", ("report",)),
+        "here: drain": ("upgrading", ("report",)),
+        "here: stop": ("upgrading", ("report",)),
+        "here: stop now": ("upgrading", ("report",)),
+        "upgrade done": ("ready", ("report",)),
+        "expired": ("expired", ("report",)),
+        "offer": ("upgrading", (Decline("upgrade-required"),)),
+        "offer, disk full": ("upgrading", (Decline("upgrade-required"),)),
+        "held found": ("stopping", ()),
+    },
+    "outdated with a job": {
+        "console: stop": ("stopping", ("stop-job", "report")),
+        "here: stop": ("stopping", ("stop-job", "report")),
+        "here: stop now": ("stopping", ("kill-job", "report")),
+        "upgrade done": ("busy", ("report",)),
+        "expired": ("expired", ("report",)),
+        "job exited": ("finishing", ()),
+        "job gone": ("upgrading", ("report",)),
+        "cancel": ("stopping", ("cancel-job", "report")),
+        "superseded": ("stopping", ("discard-job",)),
+        "leave: checkpoint": ("stopping", ("stop-job", "report")),
+        "leave: now": ("stopping", ("kill-job", "report")),
+    },
+    "quarantined": {
+        "console: drain": ("quarantined", ("report",)),
+        "here: stop": ("quarantined", ("report",)),
+        "confirmed": ("ready", ("report",)),
+        "expired": ("expired", ("report",)),
+        "offer": ("quarantined", (Decline("confirm-needed"),)),
+        "offer, disk full": ("quarantined", (Decline("confirm-needed"),)),
+        "held found": ("stopping", ()),
+    },
+    "conflict": {
+        "session opened": ("ready", ()),
+        "offer": ("conflict", (Decline("leaving"),)),
+        "offer, disk full": ("conflict", (Decline("leaving"),)),
+        "held found": ("stopping", ()),
+    },
+    "conflict with a job": {
+        "session opened": ("busy", ()),
+        "console: drain": ("draining", ("report",)),
+        "console: stop": ("stopping", ("stop-job", "report")),
+        "here: drain": ("draining", ("report",)),
+        "here: stop": ("stopping", ("stop-job", "report")),
+        "here: stop now": ("stopping", ("kill-job", "report")),
+        "expired": ("expired", ("report",)),
+        "job exited": ("finishing", ()),
+        "job gone": ("conflict", ("report",)),
+        "cancel": ("stopping", ("cancel-job", "report")),
+        "superseded": ("stopping", ("discard-job",)),
+        "leave: drain": ("draining", ("report",)),
+        "leave: checkpoint": ("stopping", ("stop-job", "report")),
+        "leave: now": ("stopping", ("kill-job", "report")),
+    },
     "revoked": {"pairing begun": ("pairing", ())},
 }
-WITH_A_JOB = ("busy", "finishing", "draining", "stopping", "expired with a job")
+TABLE["at risk"] = {
+    **TABLE["busy"],
+    "lease held": ("busy", ()),
+    "offline too long": ("stopping", ("stop-job",)),
+}
+PAIRED = tuple(name for name, life in PHASES.items() if life.standing in ("starting", "connected"))
+RUNS = tuple(name for name, life in PHASES.items() if life.slot == "running")
+WITH_A_JOB = ("finishing", "stopping", *RUNS)
 OCCUPIED = ("accepting", *WITH_A_JOB, "resuming")
+for name in ("upgrading", "quarantined", "conflict"):
+    TABLE[name] |= {"revoked": ("revoked", ("wipe",)), "unpaired here": ("unpaired", ("wipe",))}
+for name in PAIRED:
+    before = PHASES[name]
+    TABLE[name] |= {"conflict seen": (replace(before, standing="conflict").phase, ())}
+    if not before.outdated:
+        TABLE[name] |= {"upgrade asked": (replace(before, outdated=True).phase, ("report",))}
+    if not before.unconfirmed:
+        TABLE[name] |= {"to be confirmed": (replace(before, unconfirmed=True).phase, ("report",))}
+for name in RUNS:
+    TABLE[name] |= {"lease lapsed": (SHOWN[name], ()), "lease lapsed, stop": ("stopping", ("stop-job",))}
 for name in WITH_A_JOB:
     TABLE[name] |= {
         "revoked": ("revoked", ("discard-job", "wipe")),
@@ -254,7 +344,7 @@ def test_every_pair_of_phase_and_event(phase: str, event: str) -> None:
     after, actions = advance(before, EVENTS[event])
     if event in TABLE[phase]:
         expected_phase, expected_actions = TABLE[phase][event]
-        assert after.phase == expected_phase.removesuffix(" with a job")
+        assert after.phase == SHOWN.get(expected_phase, expected_phase)
         assert actions == expected_actions
         return
     assert after.phase == before.phase or "leave" in actions
@@ -279,6 +369,21 @@ def test_quitting_while_a_job_is_accepted_ends_after_the_answer() -> None:
     leaving, _ = advance(Life("connected", "accepting"), lives.LeaveAsked("checkpoint"))
     assert advance(leaving, lives.OfferGranted())[1] == ("give-back", "leave")
     assert advance(leaving, lives.OfferGone())[1] == ("leave",)
+
+
+def test_a_lease_that_may_be_lost_ends_no_job_until_its_time_without_contact_is_over() -> None:
+    risky, actions = advance(RUNNING, lives.LeaseLapsed())
+    assert (risky.at_risk, risky.phase, actions) == (True, "busy", ())
+    safe, actions = advance(risky, lives.LeaseHeld())
+    assert (safe, actions) == (RUNNING, ())
+    over, actions = advance(risky, lives.OfflineTooLong())
+    assert (over.phase, actions) == ("stopping", ("stop-job",))
+    free, _ = advance(over, lives.JobGone())
+    assert not free.at_risk
+
+
+def test_time_without_contact_cannot_end_a_job_whose_lease_is_good() -> None:
+    assert advance(RUNNING, lives.OfflineTooLong()) == (RUNNING, ())
 
 
 def test_quitting_with_a_job_leaves_when_its_tree_is_gone() -> None:
