@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +13,10 @@ import msgspec
 from worker_core.control.messages import MetricEvent
 from worker_core.control.server import ControlServer
 from worker_core.core.embedded import EmbeddedCoordinator
+from worker_core.core.end_signals import EndSignals
 from worker_core.core.logs import close_logs, open_logs
 from worker_core.core.operations import CoreOperations
+from worker_core.core.power_duty import PowerDuty
 from worker_core.core.rounds import Rounds
 from worker_core.core.settings import BadSettings, Settings, read_settings, write_settings
 from worker_core.core.version import VERSION
@@ -85,25 +86,27 @@ async def _run(paths: Paths, settings: Settings, options: Options) -> int:
     embedded = _make_embedded(paths, settings)
     server = ControlServer(paths, CoreOperations(worker, embedded), VERSION)
     rounds = Rounds(worker, paths, settings)
-    interrupted = _listen_to_signals(worker)
+    signals, power = EndSignals(worker), PowerDuty(worker, sources.power)
     loops = [
+        asyncio.create_task(keep_going(power.serve, "watching for sleep")),
         asyncio.create_task(keep_going(rounds.tick_for_ever, "the rounds")),
         asyncio.create_task(keep_going(lambda: _publish(worker, server, rounds), "telling the faces")),
     ]
-    try:
-        await server.start()
-        _start_embedded(worker, embedded, settings)
-        worker.start()
-        log.info("%s", _greeting(worker))
-        await worker.left.wait()
-    finally:
-        for loop in loops:
-            loop.cancel()
-        await asyncio.gather(*loops, return_exceptions=True)
-        await server.stop()
-        await embedded.stop()
-        await journal.close()
-    return EXIT_INTERRUPTED if interrupted else 0
+    with signals.listening():
+        try:
+            await server.start()
+            _start_embedded(worker, embedded, settings)
+            worker.start()
+            log.info("%s", _greeting(worker))
+            await worker.left.wait()
+        finally:
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            await server.stop()
+            await embedded.stop()
+            await journal.close()
+    return EXIT_INTERRUPTED if signals.interrupted else 0
 
 
 async def _publish(worker: Worker, server: ControlServer, rounds: Rounds) -> None:
@@ -138,27 +141,6 @@ def _start_embedded(worker: Worker, embedded: EmbeddedCoordinator, settings: Set
     worker.known.embedded_coordinator = settings.embedded_coordinator
     if settings.embedded_coordinator:
         embedded.start()
-
-
-def _listen_to_signals(worker: Worker) -> list[int]:
-    """Obey Ctrl-C and TERM: first save and leave, then leave now. Returns a list that Ctrl-C fills."""
-    interrupted: list[int] = []
-    asked: list[int] = []
-
-    def obey(number: int) -> None:
-        asked.append(number)
-        if number == signal.SIGINT:
-            interrupted.append(number)
-        log.info("leaving%s", " now" if len(asked) > 1 else "; the job saves a checkpoint first, if one runs")
-        worker.leave("checkpoint" if len(asked) == 1 else "now")
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if sys.platform == "win32":
-            signal.signal(number, lambda got, _frame: loop.call_soon_threadsafe(obey, got))
-        else:
-            loop.add_signal_handler(number, obey, number)
-    return interrupted
 
 
 def _greeting(worker: Worker) -> str:

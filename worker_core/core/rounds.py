@@ -84,9 +84,8 @@ class Rounds:
 
     def _mind_clocks(self, before: Reading, reading: Reading) -> None:
         self._known.loop_lag_s = reading.lag_s(before)
-        if abs(reading.slept_s(before)) > JUMP_S and self._known.contact is not None:
-            log.info("the computer slept for %.0f s: old connections are dropped", reading.slept_s(before))
-            self._known.contact.wake()
+        if abs(reading.slept_s(before)) > JUMP_S:
+            self._worker.woke()
         if abs(reading.clock_set_s(before)) > JUMP_S:
             log.info("the date was changed by %.0f s", reading.clock_set_s(before))
             self._check_s = 0.0  # the scheduler plans by date, so its plan is made anew

@@ -144,6 +144,19 @@ class Slot:
         """End the tree now; the last checkpoint counts."""
         self._order("kill")
 
+    def order_checkpoint(self) -> Callable[[], bool] | None:
+        """Ask the running job for a checkpoint; returns what tells whether it is saved, None where no job runs."""
+        run, asked_at = self._run, self._clock.now()
+        if run is None:
+            return None
+        run.checkpoint_now()
+
+        def saved() -> bool:
+            age_s = run.progress.checkpoint_age_s
+            return self._run is not run or (age_s is not None and age_s < self._clock.now() - asked_at)
+
+        return saved
+
     def cancel(self) -> None:
         """End a cancelled job."""
         self._fate = "cancel"

@@ -36,6 +36,8 @@ from worker_core.wire.vocabulary import Mode, ReleaseReason
 
 log = logging.getLogger(__name__)
 
+_SAME_WAKE_S = 5.0
+
 
 class Worker:
     """One worker, from the start of its core to the end."""
@@ -70,6 +72,7 @@ class Worker:
         self.slot_free.set()
         self._paths = paths
         self._once = once
+        self._woke_at = -_SAME_WAKE_S
         self._tasks = Tasks("core")
         self._slot = Slot(paths, journal, clock, self, resolve_runtime, self.known.machine.devices)
         self._mail = Correspondence(
@@ -173,6 +176,20 @@ class Worker:
         """End this process as ``how`` says; asked again, sooner."""
         self._departure.ask(how)
         self.feed(lives.LeaveAsked(how))
+
+    def order_checkpoint(self) -> Callable[[], bool] | None:
+        """Ask a running job for a checkpoint; returns what tells whether it is saved."""
+        return self._slot.order_checkpoint()
+
+    def woke(self) -> None:
+        """The computer slept: old connections are dead, and the coordinator shall see at once that we are back."""
+        contact, now = self.known.contact, self.known.clock.now()
+        if now - self._woke_at < _SAME_WAKE_S or contact is None:
+            return  # the system's word and the jump of the clock are two signs of one sleep
+        self._woke_at = now
+        self.known.machine.refresh()
+        log.info("the computer slept: old connections are dropped")
+        contact.wake()
 
     # What the slot tells (SlotHost)
 

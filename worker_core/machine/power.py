@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 PowerEvent = Literal["sleep-coming", "woke", "end-coming"]
 """``end-coming``: the machine shuts down, or the person's session ends."""
-Tell = Callable[[PowerEvent], None]
+Tell = Callable[[PowerEvent], object]
 PowerState = Literal["awake", "sleeping", "shutting-down"]
 """What a scripted machine does: ``sleeping`` is told just before it sleeps."""
 

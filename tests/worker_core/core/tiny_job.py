@@ -66,6 +66,8 @@ class TinyJob:
             if self.step % self.spec.get("checkpoint_every", 10) == 0:
                 self.save("checkpoint", f"step-{self.step}")
             order = self.order()
+            if order == "checkpoint":
+                self.save("checkpoint", f"step-{self.step}")
             if order in ("stop", "gone"):
                 if self.spec.get("deaf"):
                     continue
