@@ -202,9 +202,7 @@ class JobSpec(_Part):
     target: Target = Target()
     files: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=400)], ...], Meta(max_length=1_000)] = ()
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
-    on_lease_loss: Annotated[
-        Literal["continue"], Meta(description="'continue'; 'stop' is not supported by this version")
-    ] = "continue"
+    on_lease_loss: Literal["continue", "stop"] = "continue"
     max_offline_minutes: Annotated[float, Meta(ge=0, le=10_080)] = 60
     limits: JobLimits = JobLimits()
     checkpoint: CheckpointRule = CheckpointRule()
@@ -255,6 +253,8 @@ def attempt_limits(spec: JobSpec) -> Limits:
         max_disk_bytes=int(spec.limits.max_disk_gb * 1e9),
         stop_grace_s=spec.checkpoint.grace_seconds,
         silence_s=spec.limits.silence_seconds,
+        max_offline_s=spec.max_offline_minutes * 60,
+        on_lease_loss=spec.on_lease_loss,
         stall_s=spec.health.stall_seconds,
         on_stall=spec.health.stall,
     )

@@ -78,6 +78,10 @@ class Limits(Message):
     stall_s: float = 120.0
     """Shortest time without a step that is told as a stall."""
     on_stall: Literal["warn", "stop"] = "warn"
+    max_offline_s: float = 3600.0
+    """How long the job runs on without an answered heartbeat."""
+    on_lease_loss: Literal["continue", "stop"] = "continue"
+    """What becomes of the running job when its lease may have gone to another."""
 
 
 class Accepted(Message):
