@@ -29,6 +29,7 @@ _RELEASED = {
     "crash": "worker crashed",
     "not-held": "worker came back without it",
     "expired": "authorization of the worker expired",
+    "offline": "worker had no contact for too long",
 }
 
 

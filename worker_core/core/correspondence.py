@@ -16,6 +16,7 @@ from worker_core.journal.records import AttemptRow
 from worker_core.link.contact import Introduction, Posture
 from worker_core.link.exchange import WorkerRevoked
 from worker_core.machine.host import boot_id
+from worker_core.wire.problems import ProblemError
 from worker_core.wire.session import Authorization, Control, HeldAttempt, Verdict
 from worker_core.wire.signed import Offer, Revocation
 from worker_core.wire.work import LeaseState
@@ -25,6 +26,11 @@ log = logging.getLogger(__name__)
 KINDS = ("rl-session",)
 _SAME_OFFER = 3
 """So often an offer is answered that comes again and again; after that it lapses by itself."""
+_STANDING: dict[str, lives.Event] = {
+    "credential-conflict": lives.ConflictSeen(),
+    "upgrade-required": lives.UpgradeAsked(),
+}
+"""Refusals that say how this worker stands with its coordinator."""
 Feed = Callable[[lives.Event], None]
 
 
@@ -95,7 +101,14 @@ class Correspondence:
             self._link_is_up()
         self._changed()
 
+    def polled(self) -> None:
+        if self._known.life.outdated:
+            self._known.troubles.clear("upgrade-required")
+            self._feed(lives.UpgradeAsked(asked=False))
+
     def failed(self, fault: Exception) -> None:
+        if isinstance(fault, ProblemError) and fault.code in _STANDING:
+            self._feed(_STANDING[fault.code])
         trouble = trouble_of(fault)
         if trouble is None:
             log.debug("a request was refused: %s", fault)
@@ -124,7 +137,10 @@ class Correspondence:
         self._feed(lives.OfferSeen(obstacle=obstacle[0] if obstacle else ""))
         return times == 0
 
-    def lease_seen(self, lease: LeaseState) -> None:
+    def lease_seen(self, lease: LeaseState, sent_at: float) -> None:
+        if lease.ttl > 0 and self._slot.runs(lease.attempt_id):
+            self._slot.confirm_lease(sent_at)
+            self._feed(lives.LeaseHeld())
         match lease.verdict:
             case "cancel" if self._slot.runs(lease.attempt_id):
                 self._feed(lives.CancelOrdered())
@@ -153,7 +169,7 @@ class Correspondence:
         if self._slot.runs(attempt_id):
             self._feed(lives.Superseded())
         else:
-            await self._slot.forget(attempt_id)
+            await self._slot.set_aside(attempt_id)
 
     def link_failed(self, fault: Exception) -> None:
         if self._known.contact is not None:

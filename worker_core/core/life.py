@@ -209,7 +209,7 @@ def _work(life: Life, event: Event) -> Step:
             return replace(life, at_risk=True), ()
         case OfflineTooLong(), "running" if life.at_risk:
             return replace(life, slot="stopping"), ("stop-job",)
-        case LeaseHeld(), _ if life.at_risk:
+        case LeaseHeld(), "running" if life.at_risk:
             return replace(life, at_risk=False), ()
         case CancelOrdered(), "running":
             return replace(life, slot="stopping"), ("cancel-job", "report")

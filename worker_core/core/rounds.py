@@ -5,6 +5,8 @@ import logging
 from dataclasses import dataclass
 
 from worker_core.core import life as lives
+from worker_core.core.keepsakes import still_kept
+from worker_core.core.lease_watch import LeaseView, lease_event
 from worker_core.core.schedule import Schedule
 from worker_core.core.settings import Settings
 from worker_core.core.worker import Worker
@@ -61,6 +63,7 @@ class Rounds:
         self._schedule: Schedule | None = None
         self._check_s = 0.0
         self._expired_at: float | None = None
+        self._woke_at = self._known.clock.awake()
         self._refreshed_at = self._known.clock.now()
         self.watched = False
         """Whether a face looks: then load and devices are read more often."""
@@ -73,6 +76,7 @@ class Rounds:
                 await asyncio.sleep(TICK_S)
                 reading = Reading.take(self._known.clock)
                 self._mind_clocks(before, reading)
+                self._mind_lease(reading)
                 self._mind_authorization()
                 self._mind_machine(reading)
                 self._mind_schedule()
@@ -84,11 +88,32 @@ class Rounds:
 
     def _mind_clocks(self, before: Reading, reading: Reading) -> None:
         self._known.loop_lag_s = reading.lag_s(before)
+        if abs(reading.slept_s(before)) > JUMP_S or reading.lag_s(before) > JUMP_S:
+            self._woke_at = reading.awake
         if abs(reading.slept_s(before)) > JUMP_S:
             self._worker.woke()
         if abs(reading.clock_set_s(before)) > JUMP_S:
             log.info("the date was changed by %.0f s", reading.clock_set_s(before))
             self._check_s = 0.0  # the scheduler plans by date, so its plan is made anew
+
+    def _mind_lease(self, reading: Reading) -> None:
+        """Without an answered heartbeat the running job's lease gets old."""
+        contact, lease = self._known.contact, self._worker.lease()
+        if contact is None or lease is None:
+            return
+        age_s, limits = lease
+        params = contact.connection.params
+        view = LeaseView(
+            age_s=age_s,
+            awake_s=reading.awake - self._woke_at,
+            ttl_s=params.lease_ttl_s,
+            wake_grace_s=params.stale_s,
+            limits=limits,
+        )
+        event = lease_event(self._known.life, view)
+        if event is not None:
+            log.warning("no heartbeat was answered for %.0f s", age_s)
+            self._worker.feed(event)
 
     def _mind_authorization(self) -> None:
         remaining_s = self._known.remaining_s()
@@ -155,5 +180,7 @@ class Rounds:
     async def housekeep(self) -> None:
         """Remove old inputs and workspaces that nobody needs."""
         await collect_blobs(self._paths.blobs, self._worker.journal, self._settings.keep_blobs_bytes)
-        held = {row.attempt_id for row in await self._worker.journal.attempts()}
-        await sweep_workspaces(self._paths, held)
+        journal = self._worker.journal
+        held = {row.attempt_id for row in await journal.attempts()}
+        kept = await still_kept(self._paths, journal, self._known.clock, self._settings.keep_superseded_bytes)
+        await sweep_workspaces(self._paths, held | kept)

@@ -27,6 +27,8 @@ class Settings(Message):
     """Whose account was made on it from here; asked for again, it is there already."""
     keep_blobs_bytes: Count = 20 * GIB
     """How much disk inputs and checkpoints of earlier jobs may keep."""
+    keep_superseded_bytes: Count = 5 * GIB
+    """How much disk the copies of attempts that lost their job to another may keep, for a day at most."""
     min_free_bytes: Count = 2 * GIB
     """With less space than this no job is taken."""
     log_level: Literal["debug", "info", "warning"] = "info"

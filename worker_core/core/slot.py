@@ -11,6 +11,7 @@ from typing import Literal, Protocol, get_args
 
 from worker_core.core.acceptance import Refusal, accept_offer, decline_offer
 from worker_core.core.inputs import fetch_from
+from worker_core.core.keepsakes import keep
 from worker_core.core.life import Event, HeldFound, JobExited, JobGone, OfferGone, OfferGranted
 from worker_core.core.reports import job_shown, lease_report
 from worker_core.core.tasks import Tasks
@@ -30,7 +31,7 @@ from worker_core.wire.frames import JobError
 from worker_core.wire.signed import Offer
 from worker_core.wire.status import JobShown
 from worker_core.wire.vocabulary import ReleaseReason
-from worker_core.wire.work import LeaseReport, Release
+from worker_core.wire.work import LeaseReport, Limits, Release
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,7 @@ class Slot:
         self._fate: Fate = "deliver"
         self._ordered: Literal["stop", "kill"] | None = None
         self._killed = asyncio.Event()
+        self._lease_at = 0.0
         self._closing: dict[str, tuple[int, int]] = {}
         self._answering: asyncio.Task[None] | None = None
         self._tasks = Tasks("slot")
@@ -122,6 +124,7 @@ class Slot:
     def accept(self, offer: Offer, jws: str) -> None:
         """W2, in the background."""
         self._offer = (offer, jws)
+        self._lease_at = self._clock.now()
         self._answering = self._tasks.start(self._accept(offer, jws))
 
     def decline(self, offer: Offer, reason: str) -> None:
@@ -171,12 +174,22 @@ class Slot:
         """Drop what waits of an attempt that the coordinator gave to another."""
         if attempt_id in self._closing:
             self._drop(attempt_id)
-            self._tasks.start(self.forget(attempt_id))
+            self._tasks.start(self.set_aside(attempt_id))
 
     def cancel_closing(self, attempt_id: str) -> None:
         """An attempt that is being given back is cancelled instead."""
         if attempt_id in self._closing:
             self._tasks.start(self._cancel_closing(attempt_id))
+
+    def confirm_lease(self, sent_at: float) -> None:
+        """The coordinator confirmed the running attempt's lease in its answer to what was sent then."""
+        self._lease_at = max(self._lease_at, sent_at)
+
+    def lease(self) -> tuple[float, Limits] | None:
+        """Return the age of the running attempt's lease, and what its job says about losing it."""
+        if self._row is None:
+            return None
+        return self._clock.now() - self._lease_at, self._row.accepted.limits
 
     def leases(self) -> tuple[LeaseReport, ...]:
         """Return what the coordinator should know of every attempt held here."""
@@ -235,6 +248,11 @@ class Slot:
         """Remove an attempt that is delivered, or that nobody wants any more."""
         self._closing.pop(attempt_id, None)
         await self._journal.forget_attempt(attempt_id)
+
+    async def set_aside(self, attempt_id: str) -> None:
+        """Remove an attempt that lost its job to another; its workspace stays for a while."""
+        await keep(self._journal, self._clock, attempt_id)
+        await self.forget(attempt_id)
 
     def _order(self, what: Literal["stop", "kill"]) -> None:
         """Pass an order to the job, or keep it for a job that is just being started."""
@@ -347,7 +365,7 @@ class Slot:
         self._host.job_ended(end.error is not None and end.error.failure in RETRYABLE_FAILURES)
         if fate == "discard":
             self._drop(attempt_id)
-            await insist(lambda: self.forget(attempt_id))
+            await insist(lambda: self.set_aside(attempt_id))
             return
         self._closing[attempt_id] = (row.epoch, step)
         if self._delivery is not None:

@@ -33,6 +33,7 @@ from worker_core.machine.sources import Sources
 from worker_core.wire.events import Metric
 from worker_core.wire.status import WorkerStatus
 from worker_core.wire.vocabulary import Mode, ReleaseReason
+from worker_core.wire.work import Limits
 
 log = logging.getLogger(__name__)
 
@@ -216,7 +217,13 @@ class Worker:
         """Return why a job that is being stopped is given back."""
         if self.known.life.leaving != "run":
             return "shutdown"
+        if self.known.life.at_risk and self.known.life.mode != "stop":
+            return "offline"
         return "expired" if self.known.life.expired and self.known.life.mode != "stop" else "stopped"
+
+    def lease(self) -> tuple[float, Limits] | None:
+        """Return the age of the running attempt's lease, and what its job says about losing it."""
+        return self._slot.lease()
 
     def job_ended(self, failed_by_us: bool) -> None:
         """Count failures in a row, as evidence of health."""

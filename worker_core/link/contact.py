@@ -82,6 +82,10 @@ class ContactHost(Protocol):
         """The coordinator answered: the link works."""
         ...
 
+    def polled(self) -> None:
+        """The coordinator took a poll: it may offer work."""
+        ...
+
     def failed(self, fault: Exception) -> None:
         """A request failed."""
         ...
@@ -94,7 +98,9 @@ class ContactHost(Protocol):
         """An offer with a good signature came; True when it is a new one."""
         ...
 
-    def lease_seen(self, lease: LeaseState) -> None: ...
+    def lease_seen(self, lease: LeaseState, sent_at: float) -> None:
+        """The coordinator said what it holds of a lease; ``sent_at`` is when it was asked, by ``Clock.now``."""
+        ...
 
     def revoked(self, revocation: Revocation) -> None: ...
 
@@ -250,15 +256,16 @@ class Contact:
             leases=tuple(HeldLease(attempt_id=lease.attempt_id, epoch=lease.epoch) for lease in posture.leases),
             wait=self.connection.params.poll_wait_s,
         )
-        asked = self._clock.awake()
+        asked, sent_at = self._clock.awake(), self._clock.now()
         params = self.connection.params
         read_s = max(params.poll_read_timeout_s, params.poll_wait_s + _POLL_SLACK_S)
         answer, asked_pause_s = await self.client.poll(request, read_s)
         self.last_poll = self._clock.now()
         self._host.answered()
+        self._host.polled()
         news = answer.control is not None and self._apply(answer.control)
         for lease in answer.leases:
-            self._host.lease_seen(lease)
+            self._host.lease_seen(lease, sent_at)
         if answer.offer is not None:
             news = self._see_offer(answer.offer) or news
         if asked_pause_s is not None:
@@ -313,6 +320,7 @@ class Contact:
             leases=posture.leases,
             outbox=posture.outbox,
         )
+        sent_at = self._clock.now()
         answer = await self.client.heartbeat(beat)
         self._host.answered()
         if answer.n < self._newest_answer:
@@ -322,7 +330,7 @@ class Contact:
         if answer.control is not None:
             self._apply(answer.control)
         for lease in answer.leases:
-            self._host.lease_seen(lease)
+            self._host.lease_seen(lease, sent_at)
 
     async def _wait(self, event: asyncio.Event, timeout_s: float | None) -> None:
         try:

@@ -64,7 +64,7 @@ HealthFlag = Literal["stall", "nan", "gradient"]
 """What is told of a training that goes wrong: it stands still; its loss is no number; its gradients explode."""
 HealthAction = Literal["warn", "stop", "rollback"]
 
-ReleaseReason = Literal["stopped", "shutdown", "crash", "not-held", "expired"]
+ReleaseReason = Literal["stopped", "shutdown", "crash", "not-held", "expired", "offline"]
 
 Reason = str
 """A reason code beside a state: ``drained``, ``stopped``, ``keystore-locked``, ``coordinator-unreachable``,
