@@ -43,6 +43,9 @@ class Settings(Message, forbid_unknown_fields=True):
     presence_flush_s: Seconds = 1.0
     housekeeping_s: Seconds = 60.0
 
+    conflict_knock_s: Seconds = 300.0
+    audit_keep_s: Seconds = 400 * 86400.0
+
     pairing_s: Seconds = 900.0
     pairing_interval_s: Seconds = 5.0
     pairing_repeat_s: Seconds = 600.0

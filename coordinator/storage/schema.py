@@ -9,6 +9,8 @@ coordinator_row = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("generation", Integer, nullable=False),
+    # Grows as time goes on; a database that is behind its side file was restored.
+    Column("mark", Integer, nullable=False, server_default="0"),
     Column("created_at", Float, nullable=False),
 )
 
@@ -72,6 +74,12 @@ worker = Table(
     Column("mode_reason", String, nullable=False, server_default=""),
     Column("mode_at", Float),
     Column("rev", Integer, nullable=False, server_default="1"),
+    # What keeps offers back until a person decides: two machines with one credential (JSON), or a restored coordinator.
+    Column("conflict", String),
+    Column("rekey_at", Float),
+    Column("confirm_at", Float),
+    # Another boot that asks for the connection while the present one is alive (JSON).
+    Column("knock", String),
     # The end.
     Column("revoked_at", Float),
     Column("revocation", String),
@@ -119,6 +127,10 @@ session = Table(
     Column("instance_id", String, nullable=False),
     Column("boot_id", String, nullable=False),
     Column("session_seq", Integer, nullable=False),
+    # Instances before this one that were named at its start (JSON).
+    Column("previous", String, nullable=False, server_default="[]"),
+    Column("generation", Integer, nullable=False, server_default="1"),
+    Column("ip", String, nullable=False, server_default=""),
     Column("version", String, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("ended_at", Float),
@@ -134,6 +146,41 @@ worker_token = Table(
     Column("session_id", String, ForeignKey("session.id"), nullable=False),
     Column("expires_at", Float, nullable=False),
     Index("worker_token_by_session", "session_id"),
+)
+
+past_key = Table(
+    "past_key",
+    metadata,
+    Column("thumbprint", String, primary_key=True),
+    Column("worker_id", String, nullable=False),
+    Column("ended_at", Float, nullable=False),
+    # The signed revocation, of a worker that has no row any more; empty for a key that a newer one replaced.
+    Column("revocation", String),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    # Nobody's where it concerns everybody.
+    Column("account_id", String),
+    Column("at", Float, nullable=False),
+    Column("actor", String, nullable=False),
+    Column("act", String, nullable=False),
+    Column("subject", String, nullable=False),
+    Column("subject_id", String, nullable=False),
+    Column("detail", String, nullable=False, server_default=""),
+    Index("audit_by_account", "account_id", "id"),
+    Index("audit_age", "at"),
+    sqlite_autoincrement=True,
+)
+
+rate_mark = Table(
+    "rate_mark",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("marks", String, nullable=False),
 )
 
 idempotency = Table(

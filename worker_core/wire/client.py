@@ -43,6 +43,31 @@ class WorkerView(Message, omit_defaults=False):
     rev: int
     mode_since_s: float | None = None
     """Age of the console's last change of the mode."""
+    approved_by: str = ""
+    conflict: str | None = None
+    """What shows that two machines use this worker's credential; none gets offers until a person decides."""
+    rekeying: bool = False
+    """A person chose Keep, and the worker that stays has not yet changed its key."""
+    confirm_needed: bool = False
+    """The coordinator was restored from a copy; a person must confirm the worker before it gets offers again."""
+
+
+class AuditEntry(Message):
+    """One line of what people and the coordinator did: who, what, to what, when (RFC 3339)."""
+
+    id: int
+    at: str
+    actor: str
+    act: str
+    subject: str
+    subject_id: str
+    detail: str = ""
+
+
+class Confirmed(Message):
+    """Answer of ``POST /v1/workers/confirm``: the names of the workers that get offers again."""
+
+    confirmed: tuple[str, ...]
 
 
 class ModeRequest(Message):

@@ -66,6 +66,7 @@ CODES: dict[str, tuple[int, str, Action | None, bool]] = {
     "bad-credentials": (401, "E-mail or password is wrong", "ask_person", False),
     "worker-revoked": (401, "This worker was revoked", "wipe", False),
     "worker-unknown": (401, "This coordinator does not know the worker", "ask_person", False),
+    "key-replaced": (401, "This key was replaced by a newer one", "ask_person", False),
     "authorization-expired": (403, "The authorization has expired", "ask_person", False),
     "hard-cap-reached": (403, "A person must renew this authorization", "ask_person", False),
     "step-up-required": (403, "Enter the password again", "ask_person", False),

@@ -42,6 +42,12 @@ class Control(Message):
     authorization: Authorization
     by: str = ""
     reason: str = ""
+    held: Literal["", "credential-conflict", "confirm-needed"] = ""
+    """Why no job is offered until a person decides in the console; all else goes on."""
+    rotate_key: bool = False
+    """The worker shall change its key at once (S6)."""
+    next_coordinator_key: str | None = None
+    """JWS of a :class:`worker_core.wire.signed.NextKey`: the key that will sign after this one."""
 
 
 class Parameters(Message):
@@ -64,6 +70,7 @@ class Parameters(Message):
     events_max_bytes: Annotated[int, msgspec.Meta(ge=4096)] = 256 * 1024
     checkpoint_upload_wait_s: float = 600.0
     silence_s: float = 300.0
+    key_max_age_s: float = 365 * 86400.0
 
 
 class Health(Message):
@@ -131,6 +138,12 @@ class TokenIssued(Message):
 
     token: str
     token_ttl: float
+
+
+class KeyChange(Message):
+    """S6 request: a DPoP proof for this very request by the new key, bound to the token as every proof is."""
+
+    proof: str
 
 
 class Goodbye(Message):

@@ -45,3 +45,14 @@ class Revocation(Message, tag_field="typ", tag="revocation"):
     revoked_at: str
     by: str
     reason: str = ""
+
+
+class NextKey(Message, tag_field="typ", tag="next-key"):
+    """Signed bytes that name the key the coordinator will sign with after the present one (JWK members)."""
+
+    worker_id: str
+    thumbprint: str
+    gen: int
+    kty: str
+    crv: str
+    x: str

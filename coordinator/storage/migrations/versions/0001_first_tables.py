@@ -62,6 +62,7 @@ def upgrade() -> None:
         "coordinator",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
+        sa.Column("mark", sa.Integer(), server_default="0", nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
@@ -153,6 +154,36 @@ def upgrade() -> None:
         sa.Column("ts", sa.Float(), nullable=False),
         sa.PrimaryKeyConstraint("metric_id", "ordinal", "step"),
         sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "past_key",
+        sa.Column("thumbprint", sa.String(), nullable=False),
+        sa.Column("worker_id", sa.String(), nullable=False),
+        sa.Column("ended_at", sa.Float(), nullable=False),
+        sa.Column("revocation", sa.String(), nullable=True),
+        sa.PrimaryKeyConstraint("thumbprint"),
+    )
+    op.create_table(
+        "audit",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("account_id", sa.String(), nullable=True),
+        sa.Column("at", sa.Float(), nullable=False),
+        sa.Column("actor", sa.String(), nullable=False),
+        sa.Column("act", sa.String(), nullable=False),
+        sa.Column("subject", sa.String(), nullable=False),
+        sa.Column("subject_id", sa.String(), nullable=False),
+        sa.Column("detail", sa.String(), server_default="", nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("audit_age", "audit", ["at"], unique=False)
+    op.create_index("audit_by_account", "audit", ["account_id", "id"], unique=False)
+    op.create_table(
+        "rate_mark",
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("key", sa.String(), nullable=False),
+        sa.Column("marks", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("name", "key"),
     )
     op.create_table(
         "upload",
@@ -276,6 +307,10 @@ def upgrade() -> None:
         sa.Column("mode_reason", sa.String(), server_default="", nullable=False),
         sa.Column("mode_at", sa.Float(), nullable=True),
         sa.Column("rev", sa.Integer(), server_default="1", nullable=False),
+        sa.Column("conflict", sa.String(), nullable=True),
+        sa.Column("rekey_at", sa.Float(), nullable=True),
+        sa.Column("confirm_at", sa.Float(), nullable=True),
+        sa.Column("knock", sa.String(), nullable=True),
         sa.Column("revoked_at", sa.Float(), nullable=True),
         sa.Column("revocation", sa.String(), nullable=True),
         sa.Column("removed_at", sa.Float(), nullable=True),
@@ -333,6 +368,9 @@ def upgrade() -> None:
         sa.Column("instance_id", sa.String(), nullable=False),
         sa.Column("boot_id", sa.String(), nullable=False),
         sa.Column("session_seq", sa.Integer(), nullable=False),
+        sa.Column("previous", sa.String(), server_default="[]", nullable=False),
+        sa.Column("generation", sa.Integer(), server_default="1", nullable=False),
+        sa.Column("ip", sa.String(), server_default="", nullable=False),
         sa.Column("version", sa.String(), nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
         sa.Column("ended_at", sa.Float(), nullable=True),
