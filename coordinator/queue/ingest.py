@@ -1,5 +1,6 @@
 """W5: events arrive in order and without a gap; metrics, progress and checkpoints are read out of them."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -14,7 +15,7 @@ from coordinator.storage.events import append_events
 from coordinator.storage.metrics import add_points
 from coordinator.storage.schema_queue import attempt as attempt_table
 from worker_core.wire.codec import BadMessage, Count, Message, decode
-from worker_core.wire.events import MAX_LINE_BYTES, CheckpointSaved, Event, Log, Metric, Status
+from worker_core.wire.events import MAX_LINE_BYTES, CheckpointSaved, Dropped, Event, Log, Metric, Status, seqs_of
 from worker_core.wire.problems import problem
 from worker_core.wire.work import EventsTaken
 
@@ -54,21 +55,25 @@ class Ingest:
             next_seq = held.attempt.next_seq
             if batch.first_seq > next_seq:
                 raise problem("event-gap", f"events from {next_seq} on are missing", next_seq=next_seq)
-            new = batch.events[next_seq - batch.first_seq :]
-            if new:
-                self._store(conn, held, new)
-            return EventsTaken(next_seq=next_seq + len(new))
+            new = new_events(batch, next_seq)
+            if not new:
+                return EventsTaken(next_seq=next_seq)
+            last_seq, last = new[-1]
+            end = last_seq + seqs_of(last)
+            self._store(conn, held, new, end)
+            return EventsTaken(next_seq=end)
 
         return await self._db.write(write)
 
-    def _store(self, conn: Connection, held: Held, events: tuple[Event, ...]) -> None:
+    def _store(self, conn: Connection, held: Held, numbered: Sequence[tuple[int, Event]], end: int) -> None:
         attempt, job = held.attempt, held.job
-        append_events(conn, attempt.id, attempt.next_seq, events)
+        append_events(conn, attempt.id, numbered)
+        events = tuple(event for _, event in numbered)
         metrics = [event for event in events if isinstance(event, Metric)]
         names = add_points(conn, job.id, attempt.ordinal, metrics)
         progress = _progress(attempt, events, self._ledger.clock.now())
         expected = attempt_table.c.next_seq == attempt.next_seq
-        set_attempt(conn, attempt.id, expected, next_seq=attempt.next_seq + len(events), **progress)
+        set_attempt(conn, attempt.id, expected, next_seq=end, **progress)
         feed = self._ledger.feed
         if names:
             feed.record(conn, job.account_id, "metrics", job.id, {"attempt": attempt.ordinal, "names": names[:50]})
@@ -76,6 +81,27 @@ class Ingest:
             feed.record(conn, job.account_id, "logs", job.id, {"attempt": attempt.ordinal})
         if "label" in progress or "checkpoint_at" in progress:
             self._ledger.changed(conn, job.id)
+
+
+def new_events(batch: Batch, next_seq: int) -> list[tuple[int, Event]]:
+    """Return the events of a batch that are not here yet, each with its number.
+
+    Of a marker that replaced events, some of which had arrived before, only the rest of its numbers is new.
+    """
+    new: list[tuple[int, Event]] = []
+    seq = batch.first_seq
+    for event in batch.events:
+        end = seq + seqs_of(event)
+        if end > next_seq:
+            new.append((max(seq, next_seq), _rest(event, next_seq - seq)))
+        seq = end
+    return new
+
+
+def _rest(event: Event, taken: int) -> Event:
+    if not isinstance(event, Dropped) or taken <= 0:
+        return event
+    return msgspec.structs.replace(event, count=max(0, event.count - taken), seqs=event.seqs - taken)
 
 
 def read_batch(body: bytes) -> Batch:

@@ -47,11 +47,11 @@ class Stored(msgspec.Struct, frozen=True):
         return msgspec.json.decode(self.body, type=Event)
 
 
-def append_events(conn: Connection, attempt_id: str, first_seq: int, events: Sequence[Event]) -> None:
-    """Add events under the numbers ``first_seq``, ``first_seq + 1``, …"""
+def append_events(conn: Connection, attempt_id: str, numbered: Sequence[tuple[int, Event]]) -> None:
+    """Add events under their numbers."""
     rows = [
-        {"attempt_id": attempt_id, "seq": first_seq + index, "t": _TAGS[type(event)], "body": encode(event)}
-        for index, event in enumerate(events)
+        {"attempt_id": attempt_id, "seq": seq, "t": _TAGS[type(event)], "body": encode(event)}
+        for seq, event in numbered
     ]
     if rows:
         conn.execute(insert(event_table), rows)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from worker_core.journal import histories, outbox, tables
+from worker_core.journal import aside, histories, outbox, tables
+from worker_core.journal.budget import OUTBOX_LIMIT_BYTES
 from worker_core.journal.database import Database
 from worker_core.journal.driver import Connection
 from worker_core.journal.histories import History
@@ -24,7 +25,9 @@ from worker_core.journal.records import (
     CheckpointRow,
     EventSlice,
     HistoryAttempt,
+    JournalFull,
     NewAttempt,
+    SetAside,
     UploadRow,
     UploadState,
 )
@@ -38,7 +41,6 @@ from worker_core.wire.session import AttemptPhase
 from worker_core.wire.vocabulary import Mode
 from worker_core.wire.work import Completion, OutboxSize, Release
 
-OUTBOX_LIMIT_BYTES = 256 << 20
 MAX_FACT_CHARS = 64 * 1024
 _LOCAL_MODE = "local-mode"
 
@@ -75,7 +77,36 @@ class Journal:
     @property
     def fault(self) -> str:
         """Why nothing can be written now, as a sentence; empty when all is well."""
-        return self._writer.fault
+        return str(self._writer.fault or "")
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing can be written because the disk has no room."""
+        return isinstance(self._writer.fault, JournalFull)
+
+    @property
+    def stalled_s(self) -> float:
+        """How long events have waited for a disk that is slow, or takes nothing."""
+        return self._writer.stalled_s
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the outbox has outgrown its budget and has not come well below it since."""
+        return self._numbering.budget.crowded
+
+    @property
+    def budget_bytes(self) -> int:
+        """What may wait for the coordinator before lines are thinned."""
+        return self._numbering.budget.limit
+
+    def set_budget(self, limit_bytes: int) -> None:
+        """Change what may wait for the coordinator, because the disk has more or less room now."""
+        self._numbering.budget.limit = limit_bytes
+        self._numbering.budget.note(self._numbering.used_bytes)
+
+    def used_bytes(self) -> int:
+        """Return what the events that wait take of the disk, about."""
+        return self._numbering.used_bytes
 
     async def close(self) -> None:
         """Write what waits and close the file, which is closed too when nothing can be written."""
@@ -190,9 +221,27 @@ class Journal:
         self._numbering.taken(attempt_id, *taken)
 
     async def replace_event(self, attempt_id: str, seq: int, reason: str) -> None:
-        """Put a marker in the place of an event that the coordinator refuses."""
+        """Put a marker in the place of an event that the coordinator refuses, and set the event aside by name."""
         body = encode(Dropped(ts=self._wall(), what="event", count=1, reason=reason))
-        await self._writer.write(lambda connection: outbox.replace_event(connection, attempt_id, seq, body))
+
+        def act(connection: Connection) -> int:
+            replaced = outbox.replace_event(connection, attempt_id, seq, body)
+            if replaced is None:
+                return 0
+            event, freed = replaced
+            aside.note_aside(connection, self._aside(attempt_id, aside.name_of(event, seq), reason))
+            return freed
+
+        self._numbering.taken(attempt_id, 0, await self._writer.write(act))
+
+    async def set_aside(self, attempt_id: str, what: str, reason: str) -> None:
+        """Keep the name of something that will not be delivered, and why."""
+        item = self._aside(attempt_id, what, reason)
+        await self._writer.write(lambda connection: aside.note_aside(connection, item))
+
+    async def set_aside_items(self) -> list[SetAside]:
+        """Return what was set aside, newest first."""
+        return await self._writer.read(aside.list_aside)
 
     def outbox(self) -> OutboxSize:
         """Return what the coordinator still lacks."""
@@ -298,6 +347,9 @@ class Journal:
     def _with_present_names(self, attempt: HistoryAttempt) -> HistoryAttempt:
         held = self._histories.get(attempt.attempt_id)
         return attempt if held is None else msgspec.structs.replace(attempt, names=tuple(sorted(held.names())))
+
+    def _aside(self, attempt_id: str, what: str, reason: str) -> SetAside:
+        return SetAside(attempt_id=attempt_id, what=what, reason=reason, at=self._wall())
 
     async def _set(self, attempt_id: str, column: str, value: object) -> None:
         await self._writer.write(lambda connection: tables.set_column(connection, attempt_id, column, value))

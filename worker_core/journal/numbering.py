@@ -5,16 +5,18 @@ commit. Nothing here touches the file.
 """
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 
+import msgspec
+
+from worker_core.journal.budget import ROW_BYTES, Budget
 from worker_core.wire.codec import encode
 from worker_core.wire.events import Dropped, Event, Log, Metric, Status
 
 EventRow = tuple[str, int, bytes]
 MAX_PENDING_BYTES = 8 << 20
 """What may wait in memory while the file takes nothing (full disk)."""
-LOGS_UNTIL_SHARE = 0.9
-"""Lines are left out first, when the outbox has come so near to its limit; metrics and progress at the limit."""
 MAX_EVENT_BYTES = 64 * 1024
 """A larger event would not fit into a batch; a marker takes its place."""
 
@@ -26,6 +28,8 @@ class Batch:
     rows: list[EventRow]
     size: int
     committed: asyncio.Future[None]
+    since: float = field(default_factory=time.monotonic)
+    """Since when its first row waits for the disk."""
 
     def settle(self) -> None:
         if not self.committed.done():
@@ -45,11 +49,16 @@ class Numbering:
     """Numbers, pending rows and outbox sizes of all held attempts."""
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit = limit_bytes
+        self.budget = Budget(limit_bytes)
         self._places: dict[str, _Place] = {}
         self._pending: Batch | None = None
         self.unwritten_bytes = 0
         """What was taken for a commit that failed; it waits in memory too."""
+
+    @property
+    def pending(self) -> Batch | None:
+        """What waits for the next commit."""
+        return self._pending if self._pending and self._pending.rows else None
 
     @property
     def pending_bytes(self) -> int:
@@ -73,6 +82,16 @@ class Numbering:
     def next_seq(self, attempt_id: str) -> int:
         place = self._places.get(attempt_id)
         return place.next_seq if place else 0
+
+    @property
+    def used_bytes(self) -> int:
+        """What all that waits takes of the disk, about."""
+        events, size = self.outbox()
+        return size + ROW_BYTES * events
+
+    def by_size(self) -> list[str]:
+        """Return the attempts for which something waits, those with the most first."""
+        return sorted((name for name, place in self._places.items() if place.size), key=lambda name: -self._size(name))
 
     def outbox(self) -> tuple[int, int]:
         """Return events and bytes not yet taken, of all attempts."""
@@ -103,10 +122,11 @@ class Numbering:
         return batch
 
     def taken(self, attempt_id: str, events: int, size: int) -> None:
-        """Count ``events`` as taken by the coordinator."""
+        """Count ``events`` as taken by the coordinator, or as thinned away."""
         if place := self._places.get(attempt_id):
             place.events -= events
             place.size -= size
+            self.budget.note(self.used_bytes)
 
     def shift(self, attempt_id: str, from_seq: int, by: int) -> None:
         """Move all numbers from ``from_seq`` on, of rows that wait and of events to come."""
@@ -118,6 +138,8 @@ class Numbering:
             ]
 
     def _enqueue(self, attempt_id: str, place: _Place, event: Event) -> int:
+        if isinstance(event, Dropped) and event.seqs != 1:
+            event = msgspec.structs.replace(event, seqs=1)  # a job may say so, but it gets one number like all
         body, batch = encode(event), self._batch()
         if len(body) > MAX_EVENT_BYTES:
             body = encode(Dropped(ts=event.ts, what="event", count=1, reason=f"it had {len(body)} bytes"))
@@ -127,6 +149,7 @@ class Numbering:
         place.next_seq += 1
         place.events += 1
         place.size += len(body)
+        self.budget.note(self.used_bytes)
         return seq
 
     def _batch(self) -> Batch:
@@ -134,11 +157,14 @@ class Numbering:
             self._pending = Batch([], 0, asyncio.get_running_loop().create_future())
         return self._pending
 
+    def _size(self, attempt_id: str) -> int:
+        return self._places[attempt_id].size
+
     def _left_out(self, event: Event) -> str:
-        used = sum(place.size for place in self._places.values())
+        used = self.used_bytes
         crowded = self.pending_bytes + self.unwritten_bytes >= MAX_PENDING_BYTES
-        if isinstance(event, Log) and (crowded or used >= self._limit * LOGS_UNTIL_SHARE):
+        if isinstance(event, Log) and (crowded or self.budget.refuses_logs(used)):
             return "log lines"
-        if isinstance(event, Metric | Status) and (crowded or used >= self._limit):
+        if isinstance(event, Metric | Status) and (crowded or self.budget.refuses_metrics(used)):
             return "metrics" if isinstance(event, Metric) else "progress"
         return ""

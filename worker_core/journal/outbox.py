@@ -2,10 +2,12 @@
 
 from typing import cast
 
+import msgspec
+
 from worker_core.journal.driver import Connection
 from worker_core.journal.numbering import EventRow
 from worker_core.journal.records import EventSlice
-from worker_core.wire.codec import BadMessage, decode
+from worker_core.wire.codec import BadMessage, decode, encode
 from worker_core.wire.events import Dropped, Event, Metric
 
 _ANY_EVENT: type[Event] = cast("type[Event]", Event)
@@ -30,18 +32,19 @@ def read_slice(connection: Connection, attempt_id: str, max_events: int, max_byt
     first, uncertain_from = row
     if uncertain_from is not None:
         return EventSlice(first, (), probe=True)
-    bodies, size = list[bytes](), 0
+    events, size, expected = list[Event](), 0, first
     rows = connection.execute(
-        "SELECT seq, body FROM event WHERE attempt_id = ? AND seq >= ? ORDER BY seq LIMIT ?",
+        "SELECT seq, span, body FROM event WHERE attempt_id = ? AND seq >= ? ORDER BY seq LIMIT ?",
         (attempt_id, first, max_events),
     )
-    for seq, body in rows:
+    for seq, span, body in rows:
         # A number may be missing for a moment, when its commit has to be tried again.
-        if seq != first + len(bodies) or (bodies and size + len(body) > max_bytes):
+        if seq != expected or (events and size + len(body) > max_bytes):
             break
-        bodies.append(body)
+        events.append(read_event(body, span))
+        expected += span
         size += len(body)
-    return EventSlice(first, tuple(_event(body) for body in bodies)) if bodies else None
+    return EventSlice(first, tuple(events)) if events else None
 
 
 def take_events(connection: Connection, attempt_id: str, next_seq: int) -> tuple[int, int]:
@@ -56,8 +59,28 @@ def take_events(connection: Connection, attempt_id: str, next_seq: int) -> tuple
         (attempt_id, old, next_seq),
     ).fetchone()
     connection.execute("UPDATE attempt SET server_next_seq = ? WHERE attempt_id = ?", (next_seq, attempt_id))
+    kept, kept_size = _keep_untaken_part(connection, attempt_id, next_seq)
     remove_delivered(connection, attempt_id)
-    return count, size
+    return count - kept, size - kept_size
+
+
+def _keep_untaken_part(connection: Connection, attempt_id: str, next_seq: int) -> tuple[int, int]:
+    """Shorten a marker of which the coordinator took the first numbers only, while they were events still."""
+    row = connection.execute(
+        "SELECT seq, span, body FROM event WHERE attempt_id = ? AND seq < ? ORDER BY seq DESC LIMIT 1",
+        (attempt_id, next_seq),
+    ).fetchone()
+    if row is None or row[0] + row[1] <= next_seq:
+        return 0, 0
+    seq, span, body = row
+    taken, marker = next_seq - seq, read_event(body, span)
+    if isinstance(marker, Dropped):
+        body = encode(msgspec.structs.replace(marker, count=max(0, marker.count - taken), seqs=1))
+    connection.execute(
+        "UPDATE event SET seq = ?, span = ?, body = ? WHERE attempt_id = ? AND seq = ?",
+        (next_seq, span - taken, body, attempt_id, seq),
+    )
+    return 1, len(body)
 
 
 def remove_delivered(connection: Connection, attempt_id: str) -> None:
@@ -69,9 +92,15 @@ def remove_delivered(connection: Connection, attempt_id: str) -> None:
     )
 
 
-def replace_event(connection: Connection, attempt_id: str, seq: int, body: bytes) -> None:
-    """Put another event in the place of one."""
+def replace_event(connection: Connection, attempt_id: str, seq: int, body: bytes) -> tuple[Event, int] | None:
+    """Put another event in the place of one; return that and by how much less room is taken, None when it is gone."""
+    row = connection.execute(
+        "SELECT body, span FROM event WHERE attempt_id = ? AND seq = ?", (attempt_id, seq)
+    ).fetchone()
+    if row is None:
+        return None
     connection.execute("UPDATE event SET body = ? WHERE attempt_id = ? AND seq = ?", (body, attempt_id, seq))
+    return read_event(*row), len(row[0]) - len(body)
 
 
 def realign(connection: Connection, attempt_id: str, next_seq: int) -> tuple[int, int]:
@@ -123,12 +152,14 @@ def metrics_since_saved(connection: Connection, attempt_id: str) -> list[Metric]
            AND seq >= (SELECT series_seq FROM attempt WHERE attempt_id = ?1) ORDER BY seq""",
         (attempt_id,),
     )
-    events = (_event(body) for (body,) in rows.fetchall())
+    events = (read_event(body) for (body,) in rows.fetchall())
     return [event for event in events if isinstance(event, Metric)]
 
 
-def _event(body: bytes) -> Event:
+def read_event(body: bytes, span: int = 1) -> Event:
+    """Return the event of a row; one that cannot be read is a marker."""
     try:
-        return decode(body, _ANY_EVENT)
+        event = decode(body, _ANY_EVENT)
     except BadMessage as error:
-        return Dropped(ts=0.0, what="event", count=1, reason=f"not readable in the journal: {error}")
+        event = Dropped(ts=0.0, what="event", count=1, reason=f"not readable in the journal: {error}")
+    return msgspec.structs.replace(event, seqs=span) if isinstance(event, Dropped) and span > 1 else event

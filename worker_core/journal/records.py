@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from worker_core.wire.codec import Count, Message
-from worker_core.wire.events import Event
+from worker_core.wire.events import Event, seqs_of
 from worker_core.wire.frames import Done, JobError, Usage
 from worker_core.wire.session import AttemptPhase
 from worker_core.wire.work import Accepted
@@ -93,6 +93,16 @@ class UploadRow(Message):
     upload_id: str | None = None
 
 
+class SetAside(Message):
+    """Something that the coordinator refuses for ever, or that could not be delivered: named, and not tried again."""
+
+    attempt_id: str
+    what: str
+    reason: str
+    at: float
+    """Unix seconds."""
+
+
 class HistoryAttempt(Message):
     """An attempt whose metrics can be shown."""
 
@@ -111,6 +121,10 @@ class EventSlice:
     first_seq: int
     events: tuple[Event, ...]
     probe: bool = False
+
+    def seq_of(self, index: int) -> int:
+        """Return the number of the event at ``index``."""
+        return self.first_seq + sum(seqs_of(event) for event in self.events[:index])
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,16 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE TABLE fact (name TEXT PRIMARY KEY, text TEXT NOT NULL);
     """,
+    """
+    ALTER TABLE event ADD COLUMN span INTEGER NOT NULL DEFAULT 1;
+    CREATE TABLE set_aside (
+        number INTEGER PRIMARY KEY,
+        attempt_id TEXT NOT NULL,
+        what TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        at REAL NOT NULL
+    );
+    """,
 )
 
 

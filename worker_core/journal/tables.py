@@ -23,7 +23,8 @@ T = TypeVar("T")
 _ATTEMPT_COLUMNS = (
     "attempt_id, job_id, job_name, kind, ordinal, epoch, offer_jws, accepted, phase, created, pid, pid_started, "
     "server_next_seq, checkpoint, done, ended, "
-    "max(server_next_seq, (SELECT coalesce(max(seq) + 1, 0) FROM event e WHERE e.attempt_id = attempt.attempt_id))"
+    "max(server_next_seq, coalesce((SELECT seq + span FROM event e WHERE e.attempt_id = attempt.attempt_id "
+    "ORDER BY seq DESC LIMIT 1), 0))"
 )
 _UPLOAD_COLUMNS = "attempt_id, sha256, name, kind, size, step, state, reason, artifact_id, upload_id"
 
@@ -146,6 +147,7 @@ def put_fact(connection: Connection, name: str, text: str | None) -> None:
 def delete_all(connection: Connection) -> None:
     """Remove every attempt with all that belongs to it, and every fact that is not about the file itself."""
     connection.execute("DELETE FROM attempt")
+    connection.execute("DELETE FROM set_aside")
     connection.execute("DELETE FROM fact WHERE name NOT LIKE 'journal.%'")
 
 

@@ -1,17 +1,24 @@
 """Gets everything into the file: group commits of events, transactions of others, and the saving of histories."""
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from worker_core.journal import outbox
+from worker_core.journal.budget import Level
 from worker_core.journal.database import Database
 from worker_core.journal.driver import Connection
 from worker_core.journal.histories import History, PackedHistory, save_history
 from worker_core.journal.numbering import Batch, Numbering
+from worker_core.journal.records import JournalError
 from worker_core.journal.start import mark_closed
+from worker_core.journal.thinning import Course, Thinned, thin
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 GROUP_COMMIT_S = 0.25
 FULL_GROUP_BYTES = 256 * 1024
@@ -23,7 +30,8 @@ class Writer:
     """Decides when what waits is written. Any transaction takes the waiting events along, so that order is kept."""
 
     def __init__(self, database: Database, numbering: Numbering, held: Mapping[str, History]) -> None:
-        self.fault = ""
+        self.fault: JournalError | None = None
+        """Why nothing can be written now."""
         self._database = database
         self._numbering = numbering
         self._histories = held
@@ -32,6 +40,7 @@ class Writer:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._save_timer: asyncio.TimerHandle | None = None
         self._flushing = False
+        self._thinning: asyncio.Task[None] | None = None
         self._aligning = False
         self._closed = False
 
@@ -47,6 +56,12 @@ class Writer:
         if self._save_timer is None:
             self._save_timer = asyncio.get_running_loop().call_later(SAVE_HISTORIES_S, self._save_in_background)
         return committed
+
+    @property
+    def stalled_s(self) -> float:
+        """How long the oldest event that waits for the disk has waited."""
+        waiting = self._unwritten or ([self._numbering.pending] if self._numbering.pending else [])
+        return max(0.0, time.monotonic() - waiting[0].since - GROUP_COMMIT_S) if waiting else 0.0
 
     async def write(self, act: Callable[[Connection], T], *, durable: bool = True) -> T:
         """Run ``act`` in a transaction. It goes on to its end even when the caller is cancelled."""
@@ -76,6 +91,9 @@ class Writer:
     async def close(self) -> None:
         """Write what waits, and that the end was orderly."""
         self._closed = True
+        if self._thinning is not None:
+            self._thinning.cancel()
+            await asyncio.gather(self._thinning, return_exceptions=True)
         for timer in (self._flush_timer, self._save_timer):
             if timer:
                 timer.cancel()
@@ -116,13 +134,43 @@ class Writer:
 
     def _settle(self, written: list[Batch], done: asyncio.Future[T]) -> None:
         error = done.exception()
-        self.fault = str(error) if error else ""
+        self.fault = error if isinstance(error, JournalError) else None
         self._numbering.unwritten_bytes = sum(batch.size for batch in self._unwritten)
         if error is None:
             for batch in written:
                 batch.settle()
+            self._keep_to_budget()
         elif self._unwritten and not self._closed and self._flush_timer is None:
             self._flush_timer = asyncio.get_running_loop().call_later(RETRY_S, self._flush)
+
+    def _keep_to_budget(self) -> None:
+        """Thin what waits when it has outgrown its budget."""
+        level = self._numbering.budget.level_after(None, self._numbering.used_bytes)
+        if level is not None and self._thinning is None and not self._closed:
+            self._thinning = asyncio.create_task(self._thin(level), name="thinning of the outbox")
+            self._thinning.add_done_callback(self._thinned)
+
+    async def _thin(self, level: Level | None) -> None:
+        budget = self._numbering.budget
+        while level is not None:
+            if level == "metrics":
+                await self.save_histories()  # what goes from here stays in the history
+            for attempt_id in self._numbering.by_size():
+                if not budget.is_enough(self._numbering.used_bytes):
+                    await self._thin_attempt(Course(attempt_id, level))
+            level = budget.level_after(level, self._numbering.used_bytes)
+        budget.thinned_to = self._numbering.used_bytes
+
+    async def _thin_attempt(self, course: Course | None) -> None:
+        while course is not None and not self._numbering.budget.is_enough(self._numbering.used_bytes):
+            piece: Thinned = await self.write(partial(thin, course=course), durable=False)
+            self._numbering.taken(course.attempt_id, piece.rows, piece.size)
+            course = piece.course
+
+    def _thinned(self, task: asyncio.Task[None]) -> None:
+        self._thinning = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("the outbox could not be thinned: %s", error)
 
     def _save_in_background(self) -> None:
         self._save_timer = None

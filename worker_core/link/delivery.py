@@ -240,7 +240,7 @@ class Delivery:
         else:
             bad = 0
         log.warning("an event of %s was refused: %s", parcel.attempt_id, error)
-        await self._journal.replace_event(parcel.attempt_id, part.first_seq + bad, error.code)
+        await self._journal.replace_event(parcel.attempt_id, part.seq_of(bad), error.code)
         return True
 
     async def _deliver_files(self, parcel: _Parcel) -> None:
@@ -268,6 +268,7 @@ class Delivery:
     async def _refuse_file(self, row: UploadRow, reason: str) -> None:
         log.warning("%s of %s will be missing: %s", row.name, row.attempt_id, reason)
         await self._journal.set_upload(row.attempt_id, row.sha256, state="refused", reason=reason)
+        await self._journal.set_aside(row.attempt_id, f"{row.kind} {row.name}", reason)
 
     async def _close(self, parcel: _Parcel) -> None:
         for _ in range(_MAX_CLOSING_ROUNDS):
@@ -285,6 +286,7 @@ class Delivery:
             else:
                 return
         log.error("the end of %s could not be recorded; it is given up here", parcel.attempt_id)
+        await self._journal.set_aside(parcel.attempt_id, "how the attempt ended", "asked for again and again")
 
     async def _say_end(self, parcel: _Parcel) -> None:
         release = await self._journal.release(parcel.attempt_id)

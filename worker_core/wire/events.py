@@ -13,6 +13,7 @@ from worker_core.wire.vocabulary import HealthAction, HealthFlag
 MAX_LINE_BYTES = 8192
 MetricName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
+SeqCount = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
 LogStream = Literal["stdout", "stderr", "stoker"]
 
 
@@ -69,12 +70,22 @@ class Gap(Message, omit_defaults=True, tag_field="t", tag="gap"):
 
 
 class Dropped(Message, omit_defaults=True, tag_field="t", tag="dropped"):
-    """Events were left out on purpose, and how many."""
+    """Events were left out on purpose, and how many.
+
+    ``seqs``: how many sequence numbers the marker takes up. Events that had numbers already give them to the marker
+    that replaces them, so that nothing is ever renumbered.
+    """
 
     ts: float
     what: str
     count: Count
     reason: str
+    seqs: SeqCount = 1
+
+
+def seqs_of(event: "Event") -> int:
+    """Return how many sequence numbers an event takes up."""
+    return event.seqs if isinstance(event, Dropped) else 1
 
 
 Event = Metric | Log | Status | CheckpointSaved | Flag | Gap | Dropped
