@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from app.cli import console_commands, demo_command, doctor_command, job_commands, pairing_commands, worker_commands
 from app.cli.errors import CliError, WrongUsage, from_problem
+from app.cli.help_pages import Command, Group
 from app.cli.terminal import Terminal, show_error, wants_traceback
 from worker_core.wire.problems import ProblemError
 
@@ -20,6 +21,7 @@ _ELSEWHERE = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 app = typer.Typer(
     name="stoker",
+    cls=Group,
     help="Keeps a GPU workstation training while its owner is away.",
     epilog="STOKER_DEBUG=1 adds tracebacks to errors. STOKER_HOME moves everything this worker keeps.",
     add_completion=False,
@@ -55,23 +57,23 @@ def desktop(context: typer.Context) -> int:
     raise WrongUsage("`app` must be the first word: stoker app", code="wrong-usage")
 
 
-app.command("demo", rich_help_panel=_TRY)(demo_command.demo)
-app.command("doctor", rich_help_panel=_TRY)(doctor_command.doctor)
-app.command("pair", rich_help_panel=_HERE)(pairing_commands.pair)
-app.command("run", rich_help_panel=_HERE, context_settings=_ELSEWHERE)(run)
-app.command("app", rich_help_panel=_HERE, context_settings=_ELSEWHERE)(desktop)
-app.command("status", rich_help_panel=_HERE)(worker_commands.status)
-app.command("drain", rich_help_panel=_HERE)(worker_commands.drain)
-app.command("stop", rich_help_panel=_HERE)(worker_commands.stop)
-app.command("resume", rich_help_panel=_HERE)(worker_commands.resume)
-app.command("quit", rich_help_panel=_HERE)(worker_commands.quit_core)
-app.command("unpair", rich_help_panel=_HERE)(worker_commands.unpair)
-app.command("login", rich_help_panel=_CONSOLE)(console_commands.login)
-app.command("approve", rich_help_panel=_CONSOLE)(console_commands.approve)
-app.command("workers", rich_help_panel=_CONSOLE)(console_commands.workers)
-app.command("worker", rich_help_panel=_CONSOLE)(console_commands.worker)
-app.command("submit", rich_help_panel=_JOBS)(job_commands.submit)
-app.command("jobs", rich_help_panel=_JOBS)(job_commands.jobs)
+app.command("demo", cls=Command, rich_help_panel=_TRY)(demo_command.demo)
+app.command("doctor", cls=Command, rich_help_panel=_TRY)(doctor_command.doctor)
+app.command("pair", cls=Command, rich_help_panel=_HERE)(pairing_commands.pair)
+app.command("run", cls=Command, rich_help_panel=_HERE, context_settings=_ELSEWHERE)(run)
+app.command("app", cls=Command, rich_help_panel=_HERE, context_settings=_ELSEWHERE)(desktop)
+app.command("status", cls=Command, rich_help_panel=_HERE)(worker_commands.status)
+app.command("drain", cls=Command, rich_help_panel=_HERE)(worker_commands.drain)
+app.command("stop", cls=Command, rich_help_panel=_HERE)(worker_commands.stop)
+app.command("resume", cls=Command, rich_help_panel=_HERE)(worker_commands.resume)
+app.command("quit", cls=Command, rich_help_panel=_HERE)(worker_commands.quit_core)
+app.command("unpair", cls=Command, rich_help_panel=_HERE)(worker_commands.unpair)
+app.command("login", cls=Command, rich_help_panel=_CONSOLE)(console_commands.login)
+app.command("approve", cls=Command, rich_help_panel=_CONSOLE)(console_commands.approve)
+app.command("workers", cls=Command, rich_help_panel=_CONSOLE)(console_commands.workers)
+app.command("worker", cls=Command, rich_help_panel=_CONSOLE)(console_commands.worker)
+app.command("submit", cls=Command, rich_help_panel=_JOBS)(job_commands.submit)
+app.command("jobs", cls=Command, rich_help_panel=_JOBS)(job_commands.jobs)
 app.add_typer(job_commands.job_app, name="job", rich_help_panel=_JOBS)
 
 

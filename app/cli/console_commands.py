@@ -125,11 +125,7 @@ def workers(context: typer.Context, json: Json = False) -> int:
     """List the workers of your account."""
     terminal = terminal_of(context, json=json)
     with signed_in() as client:
-        found = client.workers()
-    if json:
-        terminal.result(found)
-    else:
-        show_workers(found, terminal)
+        terminal.show(client.workers(), show_workers)
     return 0
 
 

@@ -20,6 +20,7 @@ from app.cli.follow import progress_shown
 from app.cli.interrupts import handled, interrupts
 from app.cli.job_commands import load_job
 from app.cli.options import Json, terminal_of
+from app.cli.own_name import typed_as
 from app.cli.terminal import Terminal, error_document
 from worker_core.wire.codec import Message, Number, number_to_wire
 from worker_core.wire.problems import ProblemError
@@ -177,7 +178,7 @@ def _tell_end(story: Demo, compared: Comparison, terminal: Terminal) -> int:
     terminal.say()
     terminal.words.print(Panel(_summary(compared), title="What training changed", expand=False, padding=(1, 2)))
     terminal.say(f"The policy is {compared.policy}.")
-    terminal.say("To pair a worker with a real coordinator: stoker pair --help")
+    terminal.say(f"To pair a worker with a real coordinator: {typed_as()} pair --help")
     return 0
 
 

@@ -21,9 +21,10 @@ from worker_core.wire.vocabulary import JOB_END_STATES
 POLL_S = 0.5
 RETURN, SPEED = "rollout/ep_rew_mean", "time/fps"
 _SEPARATOR = " · "
-_BAR_WIDTH = 14
-_AROUND = len("⠋") + len("100 %") + 6
-"""What else a line holds: the spinner, the share done, and a blank behind each of its six columns."""
+_BAR_WIDTH = 12
+_AROUND = len("⠋") + len("100 %") + 6 + len("^C")
+"""What else a line holds: the spinner, the share done, a blank behind each of its six columns, and what a terminal
+writes behind it when a person interrupts: on a full line that begins a new one, and the bar would stand there twice."""
 _LINE_EVERY_S = 10.0
 _AWAY_S = 120.0
 """How long a coordinator may be away before following gives up; the job does not mind."""

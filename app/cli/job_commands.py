@@ -1,5 +1,7 @@
 """Commands about jobs: queue them, follow them, bring their results home."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -10,17 +12,18 @@ from app.cli.bundle import CODE_INPUT, pack
 from app.cli.client import CoordinatorClient
 from app.cli.errors import CliError, WrongUsage
 from app.cli.follow import follow_to_end, outcome_of
+from app.cli.help_pages import Command, Group
 from app.cli.job_ids import full_id
 from app.cli.job_views import print_logs, print_metrics, show_artifacts, show_job
 from app.cli.options import JobId, Json, signed_in, terminal_of
 from app.cli.spec_files import read_spec
 from app.cli.status_view import show_jobs
 from app.cli.terminal import Terminal
-from worker_core.wire.client import ArtifactView
+from worker_core.wire.client import ArtifactView, JobView
 from worker_core.wire.plan import plan_lines, resolve
 from worker_core.wire.spec import BadSpec, JobSpec, canonical_text, parse_spec
 
-job_app = typer.Typer(help="Look at one job, cancel it, bring its results home.", no_args_is_help=False)
+job_app = typer.Typer(cls=Group, help="Look at one job, cancel it, bring its results home.", no_args_is_help=False)
 
 
 def submit(
@@ -100,66 +103,63 @@ def jobs(context: typer.Context, json: Json = False) -> int:
     """List the jobs of your account, newest first."""
     terminal = terminal_of(context, json=json)
     with signed_in() as client:
-        found = client.jobs()
-    if json:
-        terminal.result(found)
-    else:
-        show_jobs(found, terminal)
+        terminal.show(client.jobs(), show_jobs)
     return 0
 
 
-@job_app.command("show")
+@contextmanager
+def _on_job(context: typer.Context, job_id: str, *, json: bool) -> Generator[tuple[CoordinatorClient, str, Terminal]]:
+    """Yield what a command about one job needs: the client, the job's whole id and the terminal."""
+    terminal = terminal_of(context, json=json)
+    with signed_in() as client:
+        yield client, full_id(client, job_id), terminal
+
+
+def _tell_state(job: JobView, terminal: Terminal) -> None:
+    terminal.done(f"The job is {job.state}.", job)
+
+
+@job_app.command("show", cls=Command)
 def show(context: typer.Context, job_id: JobId, json: Json = False) -> int:
     """Show a job with its attempts."""
-    terminal = terminal_of(context, json=json)
-    with signed_in() as client:
-        view = client.job(full_id(client, job_id))
-    if json:
-        terminal.result(view)
-    else:
-        show_job(view, terminal)
+    with _on_job(context, job_id, json=json) as (client, known_id, terminal):
+        terminal.show(client.job(known_id), show_job)
     return 0
 
 
-@job_app.command("cancel")
+@job_app.command("cancel", cls=Command)
 def cancel(context: typer.Context, job_id: JobId, json: Json = False) -> int:
     """Cancel a job; a running one is ended."""
-    terminal = terminal_of(context, json=json)
-    with signed_in() as client:
-        view = client.cancel(full_id(client, job_id))
-    terminal.done(f"The job is {view.state}.", view)
+    with _on_job(context, job_id, json=json) as (client, known_id, terminal):
+        _tell_state(client.cancel(known_id), terminal)
     return 0
 
 
-@job_app.command("retry")
+@job_app.command("retry", cls=Command)
 def retry(context: typer.Context, job_id: JobId, json: Json = False) -> int:
     """Queue an ended job again; it goes on from its last checkpoint."""
-    terminal = terminal_of(context, json=json)
-    with signed_in() as client:
-        view = client.retry(full_id(client, job_id))
-    terminal.done(f"The job is {view.state}.", view)
+    with _on_job(context, job_id, json=json) as (client, known_id, terminal):
+        _tell_state(client.retry(known_id), terminal)
     return 0
 
 
-@job_app.command("logs")
+@job_app.command("logs", cls=Command)
 def logs(context: typer.Context, job_id: JobId, json: Json = False) -> int:
     """Print what a job wrote."""
-    terminal = terminal_of(context, json=json)
-    with signed_in() as client:
-        print_logs(client, full_id(client, job_id), terminal)
+    with _on_job(context, job_id, json=json) as (client, known_id, terminal):
+        print_logs(client, known_id, terminal)
     return 0
 
 
-@job_app.command("metrics")
+@job_app.command("metrics", cls=Command)
 def metrics(context: typer.Context, job_id: JobId, json: Json = False) -> int:
     """Print a job's metrics: with --json every point, else the newest of each."""
-    terminal = terminal_of(context, json=json)
-    with signed_in() as client:
-        print_metrics(client, full_id(client, job_id), terminal)
+    with _on_job(context, job_id, json=json) as (client, known_id, terminal):
+        print_metrics(client, known_id, terminal)
     return 0
 
 
-@job_app.command("artifacts")
+@job_app.command("artifacts", cls=Command)
 def artifacts(
     context: typer.Context,
     job_id: JobId,
@@ -167,9 +167,8 @@ def artifacts(
     json: Json = False,
 ) -> int:
     """List a job's files, or bring its results home."""
-    terminal = terminal_of(context, json=json)
-    with signed_in() as client:
-        found = client.artifacts(full_id(client, job_id))
+    with _on_job(context, job_id, json=json) as (client, known_id, terminal):
+        found = client.artifacts(known_id)
         paths = fetch_results(client, found, to) if to else {}
     if json:
         terminal.result([_with_path(artifact, paths.get(artifact.id)) for artifact in found])

@@ -3,7 +3,8 @@
 import os
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Self, TypeVar
 
 import msgspec
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -12,6 +13,8 @@ from rich.text import Text
 
 from app.cli.errors import CliError
 from worker_core.wire.codec import encode
+
+T = TypeVar("T")
 
 _FILE_WIDTH = 500
 """A pipe or a file has no edge: what `grep` shall find stands in one line."""
@@ -57,6 +60,13 @@ class Terminal:
         sys.stdout.write(encode(document).decode() + "\n")
         sys.stdout.flush()
         self.printed = True
+
+    def show(self, document: T, in_words: Callable[[T, Self], None]) -> None:
+        """Print the document in JSON mode, else what ``in_words`` makes of it."""
+        if self.json:
+            self.result(document)
+        else:
+            in_words(document, self)
 
     def done(self, text: str, document: object = None) -> None:
         """Print the end of a command: the document in JSON mode, else a line with a tick."""

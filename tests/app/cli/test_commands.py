@@ -45,6 +45,16 @@ def test_every_command_has_help_that_names_its_options(command: list[str], capsy
     assert "--json" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", [[], ["drain"], ["job"], ["job", "artifacts"]])
+def test_help_shows_no_type_beside_an_option_that_takes_nothing(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--help" in shown
+    assert "bool" not in shown
+
+
 def test_the_version_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("stoker 0.")
