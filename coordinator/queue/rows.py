@@ -146,7 +146,7 @@ def find_attempt(conn: Connection, attempt_id: str) -> Attempt | None:
 
 
 def progress_at_resume(conn: Connection, job: Job) -> float:
-    """Return the share of a job that is done at its resume point: what that attempt reached, cut to the step it kept."""
+    """Return the share of a job that is done at its resume point: what its attempt reached, cut to the kept step."""
     attempt = find_attempt(conn, job.resume_attempt) if job.resume_attempt else None
     if attempt is None or not attempt.step:
         return 0.0
