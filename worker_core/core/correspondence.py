@@ -138,7 +138,7 @@ class Correspondence:
         return times == 0
 
     def lease_seen(self, lease: LeaseState, sent_at: float) -> None:
-        if lease.ttl > 0 and self._slot.runs(lease.attempt_id):
+        if lease.verdict in ("ok", "revived", "cancel") and self._slot.runs(lease.attempt_id):
             self._slot.confirm_lease(sent_at)
             self._feed(lives.LeaseHeld())
         match lease.verdict:
