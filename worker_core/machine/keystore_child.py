@@ -44,7 +44,11 @@ def _serve(request: KeystoreRequest) -> KeystoreAnswer:
 
 def _protected_backend() -> Any:
     backend: Any = keyring.get_keyring()
-    if type(backend).__module__.startswith("keyrings.alt"):
+    module = type(backend).__module__
+    if module == "keyring.backends.fail":
+        # Its own words advise to install a store without protection.
+        raise NoKeyringError
+    if module.startswith("keyrings.alt"):
         raise NoKeyringError("only a backend that stores passwords in plain text is installed")
     # The default on Windows roams to the person's other computers; this credential belongs to this one.
     if type(backend).__name__ == "WinVaultKeyring":

@@ -80,6 +80,7 @@ def test_without_a_session_there_is_no_keystore(monkeypatch: pytest.MonkeyPatch)
     assert isinstance(result, Unavailable)
     assert result.fault == "none"
     assert "--credential-store file" in result.detail
+    assert "keyrings.alt" not in result.detail
 
 
 def test_a_keystore_that_asks_and_waits_does_not_hold_us() -> None:
