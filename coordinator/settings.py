@@ -39,6 +39,10 @@ class Settings(Message, forbid_unknown_fields=True):
     lease_slack_s: Annotated[float, msgspec.Meta(ge=0)] = 15.0
     lost_not_before_s: Annotated[float, msgspec.Meta(ge=0)] = 60.0
     cancel_forced_s: Seconds = 120.0
+    expired_job_s: Seconds = 12.25 * 3600
+    """How long a job may run on after its worker's authorization ran out; workers stop it by themselves after 12 h."""
+    outdated_job_s: Seconds = 7 * 86400.0
+    """How long a worker below ``min_worker_version`` may see a running job through."""
     reaper_s: Seconds = 5.0
     presence_flush_s: Seconds = 1.0
     housekeeping_s: Seconds = 60.0

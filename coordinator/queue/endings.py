@@ -5,7 +5,9 @@ from sqlalchemy import Connection, select
 
 from coordinator.queue.ledger import Ledger, set_attempt, set_job
 from coordinator.queue.rows import Attempt, Held, Job, as_attempt, as_job, find_attempt, find_job
+from coordinator.queue.tries import failures_after
 from coordinator.storage.artifacts import latest_checkpoint
+from coordinator.storage.schema import worker as worker_table
 from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.client import RetryStart
@@ -87,7 +89,9 @@ class Endings:
         lost = {"state": "lost", "failure": "lost", "error": "no contact with the worker", "ended_at": now}
         if job is None or not set_attempt(conn, attempt.id, guard, **lost):
             return
-        last = job.failures + 1 >= job.max_attempts
+        resume = self._resume_values(conn, attempt)
+        failures = _count(job, attempt, resume)
+        last = failures >= job.max_attempts
         set_job(
             conn,
             job.id,
@@ -95,11 +99,11 @@ class Endings:
             job_table.c.epoch == attempt.epoch,
             state="queued",
             current_attempt=None,
-            failures=job.failures + 1,
+            failures=failures,
             not_before=now + settings.lost_not_before_s,
             lost_until=now + job.max_offline_s if last else None,
             reason="waiting for lost worker" if last else f"lost contact with {attempt.worker_name}",
-            **self._resume_values(conn, attempt),
+            **resume,
         )
         self._ledger.changed(conn, job.id)
 
@@ -155,6 +159,16 @@ class Endings:
         for row in conn.execute(select(attempt_table).where(*held)).mappings().all():
             self._fence(conn, as_attempt(row))
 
+    def end_expired(self, conn: Connection) -> None:
+        """A job may run on after its worker's authorization ran out, but not for ever: then others may have it."""
+        since = self._ledger.clock.now() - self._ledger.settings.expired_job_s
+        workers = select(worker_table.c.id).where(worker_table.c.auth_expires_at < since)
+        held = (attempt_table.c.state.in_(LIVE_ATTEMPT_STATES), attempt_table.c.worker_id.in_(workers))
+        for row in conn.execute(select(attempt_table).where(*held)).mappings().all():
+            attempt = as_attempt(row)
+            self._take_away(conn, attempt, "superseded", f"authorization of {attempt.worker_name} expired")
+            self._ledger.wake(conn, attempt.worker_id)
+
     def retry(self, conn: Connection, job: Job, start: RetryStart, by: str) -> None:
         """Queue an ended job again, from its newest checkpoint or from scratch."""
         resume = dict.fromkeys(_RESUME) if start == "scratch" else {}
@@ -184,19 +198,23 @@ class Endings:
     # -- parts ------------------------------------------------------------------------------------------------------
 
     def _fence(self, conn: Connection, attempt: Attempt) -> None:
-        job = find_job(conn, attempt.job_id)
         if attempt.state == "offered":
             self._ledger.withdraw(conn, attempt.id, state="revoked")
-            return
-        self._end_attempt(conn, attempt, "revoked")
+        else:
+            self._take_away(conn, attempt, "revoked", f"{attempt.worker_name} was revoked")
+
+    def _take_away(self, conn: Connection, attempt: Attempt, state: AttemptState, words: str) -> None:
+        """End an attempt whatever its worker says, and free its job for others: the epoch moves on."""
+        job = find_job(conn, attempt.job_id)
+        self._end_attempt(conn, attempt, state)
         if job is None or job.epoch != attempt.epoch:
             return
         if job.state == "canceling":
             self._end_job(conn, job, "canceled", _canceled_by(job), epoch=job.epoch + 1)
         elif job.state == "running":
-            self._requeue(conn, job, attempt, f"{attempt.worker_name} was revoked", epoch=job.epoch + 1)
+            self._requeue(conn, job, attempt, words, epoch=job.epoch + 1)
         elif job.state == "queued" and job.lost_until is not None:
-            self._end_job(conn, job, "failed", f"failed: lost; {attempt.worker_name} was revoked")
+            self._end_job(conn, job, "failed", f"failed: lost; {words}")
 
     def _end_attempt(self, conn: Connection, attempt: Attempt, state: AttemptState, **values: object) -> None:
         open_states = ("lost", *LIVE_ATTEMPT_STATES)
@@ -206,7 +224,7 @@ class Endings:
     def _requeue_failed(
         self, conn: Connection, job: Job, attempt: Attempt, failure: str, words: str, body: Release | None = None
     ) -> None:
-        failures = job.failures + 1
+        failures = _count(job, attempt, self._resume_values(conn, attempt, body))
         if failures >= job.max_attempts:
             tried = "1 try" if failures == 1 else f"{failures} tries"
             self._end_job(conn, job, "failed", f"failed after {tried}: {words}", failures=failures)
@@ -245,6 +263,11 @@ class Endings:
         if found is None:
             return {}
         return dict(zip(_RESUME, (attempt.id, found.sha256, found.size, found.step), strict=True))
+
+
+def _count(job: Job, attempt: Attempt, resume: dict[str, object]) -> int:
+    step = resume.get("resume_step")
+    return failures_after(job.failures, attempt.start_step, step if isinstance(step, int) else None)
 
 
 def _recorded(held: Held, outcome: Outcome) -> Outcome:

@@ -66,6 +66,7 @@ class Reaper:
             self._endings.lose(conn, attempt)
         self._endings.give_up_waiting(conn)
         self._endings.force_cancellations(conn)
+        self._endings.end_expired(conn)
 
     async def keep_house(self) -> None:
         """Forget old changes, uploads and bytes."""

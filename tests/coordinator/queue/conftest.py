@@ -14,7 +14,10 @@ from coordinator.queue.ledger import Ledger
 from coordinator.queue.reaper import Reaper
 from coordinator.queue.rows import Attempt, Held, Job, attempts_of, find_attempt, find_job
 from coordinator.settings import Settings
+from coordinator.storage.artifacts import NewArtifact, add_artifact
 from coordinator.storage.database import Database
+from coordinator.storage.schema import account as account_table
+from coordinator.storage.schema import worker as worker_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.codec import encode
 from worker_core.wire.ids import new_id
@@ -54,6 +57,8 @@ class Desk:
         self.db = Database.open(folder / "queue.db")
         self.clock = HandClock()
         self.settings = Settings(**settings)
+        account = {"id": ACCOUNT, "email": "ada@example.org", "password_hash": "-", "created_at": 0.0}
+        self.write(lambda conn: conn.execute(insert(account_table).values(account)))
         feed = ChangeFeed(self.db, self.clock, 1, 1000)
         self.ledger = Ledger(self.settings, self.clock, feed, Quiet())
         self.endings = Endings(self.ledger)
@@ -120,6 +125,40 @@ class Desk:
         attempt_id = self.offer(job_id, worker_id)
         assert attempt_id is not None
         return self.accept(attempt_id, worker_id)
+
+    def checkpoint(self, held: Held, step: int) -> None:
+        """A checkpoint of the attempt has arrived whole."""
+        new = NewArtifact(
+            account_id=ACCOUNT,
+            name=f"step-{step}",
+            kind="checkpoint",
+            sha256=f"{step:064x}",
+            size=1,
+            step=step,
+            job_id=held.job.id,
+            attempt_id=held.attempt.id,
+            ordinal=held.attempt.ordinal,
+        )
+        self.write(lambda conn: add_artifact(conn, new, "ready", self.clock.at))
+
+    def enroll(self, worker_id: str, authorized_s: float = 30 * 86400.0) -> None:
+        """Make a worker's row."""
+        row = {
+            "id": worker_id,
+            "account_id": ACCOUNT,
+            "name": worker_id,
+            "thumbprint": worker_id,
+            "created_at": self.clock.at,
+            "approved_by": "ada",
+            "host": "{}",
+            "version": "1.0",
+            "job_scopes": '["any"]',
+            "auth_length_s": authorized_s,
+            "auth_expires_at": self.clock.at + authorized_s,
+            "extend_while_healthy": False,
+            "person_acted_at": self.clock.at,
+        }
+        self.write(lambda conn: conn.execute(insert(worker_table).values(row)))
 
     def fence(self, attempt: Attempt) -> Held:
         return self.write(lambda conn: self.ledger.fence(conn, attempt.id, attempt.worker_id, attempt.epoch))
