@@ -56,6 +56,9 @@ REASONS: dict[str, str] = {
     "cannot-authenticate": "It cannot prove who it is",
     "wrong-coordinator": "It is paired with another coordinator",
     "disk-full": "Its disk is full",
+    "journal-unwritable": "It cannot write its journal",
+    "outbox-full": "Too much waits there to be delivered",
+    "disk-slow": "Its disk is slow to write",
     "device-missing": "The device it trained on is gone",
 }
 LAST_MOMENT_S = 253_402_300_799.0

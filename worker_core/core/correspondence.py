@@ -9,6 +9,7 @@ from worker_core.core import life as lives
 from worker_core.core.knowledge import Knowledge
 from worker_core.core.shown import show
 from worker_core.core.slot import Slot
+from worker_core.core.storage_view import obstacle as find_obstacle
 from worker_core.core.troubles import LINK_TROUBLES, trouble_of
 from worker_core.core.version import VERSION
 from worker_core.journal.journal import Journal
@@ -63,7 +64,7 @@ class Correspondence:
     def posture(self) -> Posture:
         known, outbox = self._known, self._journal.outbox()
         status = show(known.facts(self._slot.shown(), outbox, self._slot.job_ends))
-        obstacle = known.machine.obstacle()
+        obstacle = find_obstacle(known.machine, self._journal)
         return Posture(
             state=status.state,  # type: ignore[arg-type]
             reasons=status.reasons,
@@ -133,7 +134,7 @@ class Correspondence:
             return False
         self._met.append(offer.attempt_id)
         self.open_offer = (offer, jws)
-        obstacle = self._known.machine.obstacle()
+        obstacle = find_obstacle(self._known.machine, self._journal)
         self._feed(lives.OfferSeen(obstacle=obstacle[0] if obstacle else ""))
         return times == 0
 

@@ -28,6 +28,11 @@ class MachineView:
         self._disk = DiskSpace(free_bytes=0, total_bytes=0)
         self.refresh()
 
+    @property
+    def disk(self) -> DiskSpace:
+        """Space on the volume that holds the worker's data."""
+        return self._disk
+
     def refresh(self) -> None:
         """Read everything again."""
         self.gpus = self._sources.gpus.load()

@@ -9,9 +9,12 @@ from worker_core.core.keepsakes import still_kept
 from worker_core.core.lease_watch import LeaseView, lease_event
 from worker_core.core.schedule import Schedule
 from worker_core.core.settings import Settings
+from worker_core.core.storage_view import JOURNAL_REASONS, journal_troubles
+from worker_core.core.storage_view import obstacle as find_obstacle
 from worker_core.core.worker import Worker
 from worker_core.jobs.blobs import collect_blobs
 from worker_core.jobs.workspace import sweep_workspaces
+from worker_core.journal.budget import budget_bytes
 from worker_core.link.faults import LinkFault
 from worker_core.machine.clocks import Clock
 from worker_core.machine.paths import Paths
@@ -65,6 +68,7 @@ class Rounds:
         self._expired_at: float | None = None
         self._woke_at = self._known.clock.awake()
         self._refreshed_at = self._known.clock.now()
+        self._set_budget()
         self.watched = False
         """Whether a face looks: then load and devices are read more often."""
 
@@ -78,6 +82,7 @@ class Rounds:
                 self._mind_clocks(before, reading)
                 self._mind_lease(reading)
                 self._mind_authorization()
+                self._mind_journal()
                 self._mind_machine(reading)
                 self._mind_schedule()
                 before = reading
@@ -131,7 +136,8 @@ class Rounds:
             return
         self._refreshed_at = reading.now
         self._known.machine.refresh()
-        troubles, obstacle = self._known.troubles, self._known.machine.obstacle()
+        self._set_budget()
+        troubles, obstacle = self._known.troubles, find_obstacle(self._known.machine, self._worker.journal)
         gone = [reason for reason in ("disk-full", "device-missing") if obstacle is None or obstacle[0] != reason]
         changed = troubles.clear(*gone)
         if obstacle is not None:
@@ -140,6 +146,25 @@ class Rounds:
         if changed and self._known.contact is not None:
             self._known.contact.report()
         self._worker.changed()
+
+    def _set_budget(self) -> None:
+        journal = self._worker.journal
+        free = self._known.machine.disk.free_bytes
+        journal.set_budget(budget_bytes(self._settings.outbox_bytes, free, journal.used_bytes()))
+
+    def _mind_journal(self) -> None:
+        """A full, slow or crowded journal is said at once, and so is that it is well again."""
+        held, troubles = self._known.troubles, journal_troubles(self._worker.journal)
+        changed = held.clear(*(reason for reason in JOURNAL_REASONS if reason not in troubles))
+        for reason, text in troubles.items():
+            changed |= held.set(reason, text)
+        if "disk-full" not in troubles and "disk-full" in held and self._known.machine.obstacle() is None:
+            changed |= held.clear("disk-full")
+        if changed:
+            log.warning("the journal: %s", " ".join(troubles.values()) or "all is well again")
+            if self._known.contact is not None:
+                self._known.contact.report()
+            self._worker.changed()
 
     def _mind_polls(self) -> bool:
         """Heartbeats that pass do not prove that offers can arrive."""

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from worker_core.journal.budget import OUTBOX_LIMIT_BYTES
 from worker_core.machine.atomic_files import private_folder, write_file
 from worker_core.machine.paths import Paths
 from worker_core.wire.codec import BadMessage, Count, Message, decode, encode
@@ -29,6 +30,10 @@ class Settings(Message):
     """How much disk inputs and checkpoints of earlier jobs may keep."""
     keep_superseded_bytes: Count = 5 * GIB
     """How much disk the copies of attempts that lost their job to another may keep, for a day at most."""
+    outbox_bytes: Count = OUTBOX_LIMIT_BYTES
+    """How much may wait for the coordinator before lines are left out; never more than a twentieth of the free disk."""
+    secret_env: tuple[str, ...] = ()
+    """Environment variables of the worker whose values are secrets: they are taken out of all output and logs."""
     min_free_bytes: Count = 2 * GIB
     """With less space than this no job is taken."""
     log_level: Literal["debug", "info", "warning"] = "info"

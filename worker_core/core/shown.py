@@ -19,7 +19,14 @@ from worker_core.wire.status import (
 from worker_core.wire.vocabulary import Reason, WorkerState
 
 CLOCK_WRONG_FROM_S = 300.0
-_BLOCKING: tuple[Reason, ...] = ("disk-full", "device-missing", "cannot-authenticate", "wrong-coordinator")
+_BLOCKING: tuple[Reason, ...] = (
+    "disk-full",
+    "journal-unwritable",
+    "outbox-full",
+    "device-missing",
+    "cannot-authenticate",
+    "wrong-coordinator",
+)
 """Troubles with which no job can be taken; others are told beside the state."""
 _BARRED: dict[Reason, str] = {
     "credential-conflict": "Another machine uses this worker's key. A person decides in the console which may stay.",

@@ -16,6 +16,9 @@ _REASONS = {
     "cannot-authenticate": "The coordinator does not accept this worker's key.",
     "wrong-coordinator": "The coordinator at this address is not the one this worker was paired with.",
     "disk-full": "The disk is full. Free some space to go on.",
+    "journal-unwritable": "The worker's journal cannot be written.",
+    "outbox-full": "Too much waits for the coordinator; no job is taken until most of it has arrived.",
+    "disk-slow": "The disk is slow to write; a running job may have to wait for it.",
     "device-missing": "The device for training is missing.",
 }
 
