@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     verbose = arguments.verbose or os.environ.get("STOKER_DEBUG") == "1"
     level = logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("httpx", "httpcore", "alembic", "asyncio"):
+    for chatty in ("httpx", "httpcore", "alembic", "asyncio", "uvicorn"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         return _run(arguments)
@@ -40,9 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     data = Path(arguments.data) if arguments.data else default_data()
     if arguments.command == "serve":
+        from coordinator.greeting import add_account_command
         from coordinator.serve import serve
 
-        return serve(data, arguments.host, arguments.port, arguments.public_url)
+        add_account_by = add_account_command(arguments.data) if sys.stderr.isatty() and not arguments.json else None
+        return serve(data, arguments.host, arguments.port, arguments.public_url, add_account_by=add_account_by)
     from coordinator.host_commands import add_account, add_token
 
     if arguments.command == "account":
@@ -59,24 +61,39 @@ def default_data() -> Path:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="stoker-coordinator", description="Host a coordinator for Stoker workers.")
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--data", metavar="DIR", help="data folder (default: the user's data folder)")
-    shared.add_argument("--verbose", action="store_true", help="say more on stderr, tracebacks included")
+    description = "Host a coordinator for Stoker workers."
+    parser = argparse.ArgumentParser(
+        prog="stoker-coordinator", description=description, parents=[_shared(data=None, verbose=False)]
+    )
+    # Typed before the command or behind it, they mean the same: below, only what was typed counts.
+    shared = _shared(data=argparse.SUPPRESS, verbose=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", parents=[shared], help="serve workers, scripts and the console")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     serve.add_argument("--port", type=_port, default=DEFAULT_PORT, help=f"0 picks one (default: {DEFAULT_PORT})")
     serve.add_argument("--public-url", metavar="URL", help="https:// address under which a TLS proxy shows this server")
     serve.add_argument("--json", action="store_true", help="for scripts; the first line is JSON in any case")
-    account = commands.add_parser("account", help="people").add_subparsers(dest="action", required=True)
+    account = commands.add_parser("account", parents=[shared], help="people").add_subparsers(
+        dest="action", required=True
+    )
     add = account.add_parser("add", parents=[shared], help="make an account")
     add.add_argument("email")
     add.add_argument("--password-stdin", action="store_true", help="read the password from stdin")
-    token = commands.add_parser("token", help="API tokens").add_subparsers(dest="action", required=True)
+    token = commands.add_parser("token", parents=[shared], help="API tokens").add_subparsers(
+        dest="action", required=True
+    )
     add = token.add_parser("add", parents=[shared], help="make an API token; it is shown once, on the last line")
     add.add_argument("email")
     return parser
+
+
+def _shared(*, data: str | None, verbose: bool | str) -> argparse.ArgumentParser:
+    """Return the options that every command knows, with the values they have when they are not typed."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--data", metavar="DIR", default=data, help="data folder (default: the user's data folder)")
+    told = "say more on stderr, tracebacks included"
+    shared.add_argument("--verbose", action="store_true", default=verbose, help=told)
+    return shared
 
 
 def _port(text: str) -> int:

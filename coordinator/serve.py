@@ -19,6 +19,7 @@ from coordinator.accounts.networks import is_loopback
 from coordinator.api.context import Services
 from coordinator.assembly import build_app, build_services, running, stop
 from coordinator.errors import HostError
+from coordinator.greeting import greeting
 from coordinator.settings import load_settings
 from coordinator.storage.data_folder import DataFolder
 from coordinator.storage.private_files import write_private
@@ -43,8 +44,11 @@ class AdminAccess(Message):
     pid: int
 
 
-def serve(data: Path, host: str, port: int, public_url: str | None) -> int:
-    """Serve until SIGTERM or Ctrl-C and return the exit code."""
+def serve(data: Path, host: str, port: int, public_url: str | None, *, add_account_by: str | None = None) -> int:
+    """Serve until SIGTERM or Ctrl-C and return the exit code.
+
+    ``add_account_by`` is the command that makes an account, for a person who is to be greeted.
+    """
     check_public_url(host, public_url)
     folder = DataFolder.hold(data)
     try:
@@ -55,7 +59,7 @@ def serve(data: Path, host: str, port: int, public_url: str | None) -> int:
             services = build_services(folder, settings, (public_url or own_url).rstrip("/"))
             _write_admin_access(services, own_url, host)
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                return runner.run(_serve(services, listener))
+                return runner.run(_serve(services, listener, add_account_by))
     finally:
         (folder.path / ADMIN_FILE).unlink(missing_ok=True)
         folder.release()
@@ -135,12 +139,16 @@ def server_config(app: Starlette, services: Services) -> uvicorn.Config:
     )
 
 
-async def _serve(services: Services, listener: socket.socket) -> int:
+async def _serve(services: Services, listener: socket.socket, add_account_by: str | None) -> int:
     received: list[int] = []
+    accounts = await services.people.count()
 
     def say_url() -> None:
         sys.stdout.write(json.dumps({"url": services.public_url}) + "\n")
         sys.stdout.flush()
+        if add_account_by is not None:
+            sys.stderr.write(greeting(services.public_url, accounts, add_account_by))
+            sys.stderr.flush()
 
     server = Server(server_config(build_app(services), services), say_url)
 

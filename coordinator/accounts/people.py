@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from coordinator.accounts.networks import counted_address, network_of
 from coordinator.accounts.rates import RateLimit
@@ -84,6 +84,11 @@ class People:
         hashed = await self._hash(checked_password(password))
         now = self._clock.now()
         return await self._db.write(lambda conn: insert_account(conn, address, hashed, now))
+
+    async def count(self) -> int:
+        """Return how many accounts there are."""
+        query = select(func.count()).select_from(account)
+        return await self._db.read(lambda conn: conn.execute(query).scalar_one())
 
     async def authenticate(self, email: str, password: str, ip: str) -> Account:
         """Return whose e-mail and password these are.

@@ -1,6 +1,8 @@
 """``stoker-coordinator`` as a process: first line, refusals with their exit codes, a clean end, commands beside it."""
 
 import json
+import os
+import select
 import signal
 import socket
 import subprocess
@@ -64,6 +66,45 @@ def test_the_first_line_is_the_url_and_sigterm_ends_it_cleanly(tmp_path, start):
     assert (code, seconds < 5) == (0, True)
     assert "Traceback" not in said
     assert not (tmp_path / "data" / "admin.json").exists()
+
+
+def test_a_person_at_a_terminal_reads_where_the_console_is_and_how_to_get_in(tmp_path):
+    said = serve_on_a_terminal(tmp_path)
+    first, *greeting = said.splitlines()
+    url = json.loads(first)["url"]
+    assert f"  The console is at {url}" in greeting
+    assert "There is no account yet" in said
+    assert f"account add you@example.org --data {tmp_path}" in said
+    run("account", "add", "ada@example.org", "--password-stdin", "--data", tmp_path, text=PASSWORD)
+    assert "It has 1 account." in serve_on_a_terminal(tmp_path)
+
+
+def serve_on_a_terminal(data: Path) -> str:
+    """Start a coordinator on a terminal, end it as soon as it has said its last word, and return all it said."""
+    ours, theirs = os.openpty()
+    command = [*COMMAND, "serve", "--port", "0", "--data", str(data)]
+    said = b""
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as process:
+        os.close(theirs)
+        give_up = time.monotonic() + GUARD_S
+        try:
+            while b"Ctrl-C" not in said and time.monotonic() < give_up:
+                if select.select([ours], [], [], 0.2)[0]:
+                    said += os.read(ours, 65536)
+        finally:
+            process.terminate()
+            process.wait(GUARD_S)
+            os.close(ours)
+    return said.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("order", ["before", "between", "behind"])
+def test_the_data_folder_may_be_named_before_and_behind_the_command(tmp_path, order):
+    words = {"before": 0, "between": 1, "behind": 3}
+    command = ["account", "add", f"{order}@example.org", "--password-stdin"]
+    command[words[order] : words[order]] = ["--data", str(tmp_path / "data")]
+    assert run(*command, text=PASSWORD).returncode == 0
+    assert (tmp_path / "data" / "coordinator.db").exists()
 
 
 def test_ctrl_c_ends_it_with_130(tmp_path, start):
