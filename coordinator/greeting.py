@@ -12,7 +12,8 @@ def greeting(url: str, accounts: int, add_account: str) -> str:
         known = "There is no account yet. Make yours in another terminal:"
     else:
         known = f"It has {accounts:,} account{'s' * (accounts != 1)}. Another is made with:"
-    return f"\n  The console is at {url}\n  {known}\n    {add_account}\n  Ctrl-C ends the coordinator; what it knows stays.\n\n"
+    lines = (f"The console is at {url}", known, f"  {add_account}", "Ctrl-C ends the coordinator; what it knows stays.")
+    return "\n" + "".join(f"  {line}\n" for line in lines) + "\n"
 
 
 def add_account_command(data: str | None) -> str:
