@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from worker_core.training.files import JobFolder
+from worker_core.training.health import Finding
 from worker_core.training.reporter import Reporter
 from worker_core.training.rl.session import RlSession
 from worker_core.training.usage import UsageMeter
@@ -32,9 +33,11 @@ class SilentReporter(Reporter):
     def leaving(self) -> bool:
         return False
 
-    def metrics(self, step: int, values: Mapping[str, float]) -> None: ...
+    def metrics(self, step: int, values: Mapping[str, object]) -> None: ...
 
     def log(self, text: str) -> None: ...
+
+    def flag(self, step: int, finding: Finding) -> None: ...
 
     def checkpoint(self, artifact: ArtifactReady) -> int:
         self.said += 1

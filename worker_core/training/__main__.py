@@ -87,7 +87,12 @@ def _run(folder: JobFolder, channel: Channel, usage: UsageMeter) -> None:
     # torch takes seconds to import; the core has heard "starting" by now.
     from worker_core.training.rl.session import RlSession
 
-    RlSession(folder, plan, spec_sha256, Reporter(channel), usage).run()
+    reporter = Reporter(channel)
+    reporter.watch_for_stalls(plan.health)
+    try:
+        RlSession(folder, plan, spec_sha256, reporter, usage).run()
+    finally:
+        reporter.close()
 
 
 def _fail(channel: Channel, error: JobError, usage: UsageMeter) -> int:

@@ -20,7 +20,7 @@ _LEAVING_SHARE = 0.2
 
 
 class Channel:
-    """Frames to the core and orders from it; a thread reads, everything else belongs to the job's main thread."""
+    """Frames to the core and orders from it; a thread reads. Any thread may send: frames stay whole and in order."""
 
     def __init__(self, frames_fd: int, orders_fd: int, *, grace_s: float = 30.0) -> None:
         self.grace_s = grace_s
@@ -28,6 +28,7 @@ class Channel:
         self._frames_fd = frames_fd
         self._orders_fd = orders_fd
         self._changed = threading.Condition()
+        self._sending = threading.Lock()
         self._sent = 0
         self._acked = 0
         self._gone = False
@@ -51,15 +52,21 @@ class Channel:
         """When work must end even without a checkpoint, or None while the job may stay."""
         return None if self._leave_by is None else self._leave_by - _LEAVING_SHARE * self._leave_grace_s
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether somebody is sending now, or waits for the core to make room."""
+        return self._sending.locked()
+
     def send(self, body: FrameBody) -> int:
         """Send one frame and return its id; waits while the window is full."""
-        with self._changed:
-            while not self._changed.wait_for(self._may_send, timeout=_LOOK_S):
-                pass  # SIGTERM changes leave_by without a notice, so the wait looks up now and then
-            self._sent += 1
-            frame_id = self._sent
-        if not self._gone:
-            self._write(pack(Frame(id=frame_id, body=body)))
+        with self._sending:  # over number and writing: an acknowledged frame stands for all before it
+            with self._changed:
+                while not self._changed.wait_for(self._may_send, timeout=_LOOK_S):
+                    pass  # SIGTERM changes leave_by without a notice, so the wait looks up now and then
+                self._sent += 1
+                frame_id = self._sent
+            if not self._gone:
+                self._write(pack(Frame(id=frame_id, body=body)))
         return frame_id
 
     def is_acked(self, frame_id: int) -> bool:

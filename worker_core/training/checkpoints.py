@@ -31,6 +31,8 @@ State = dict[str, Any]
 class _Kept:
     path: Path
     score: float
+    sha256: str
+    step: int
     frame_id: int | None = None
 
 
@@ -65,7 +67,7 @@ class CheckpointStore:
         )
         latest = {"path": artifact.path, "step": step, "sha256": artifact.sha256, "size": artifact.size}
         write_whole(self._folder / LATEST, json.dumps(latest).encode())
-        self._kept = [*(kept for kept in self._kept if kept.path != path), _Kept(path, score)]
+        self._kept = [*(kept for kept in self._kept if kept.path != path), _Kept(path, score, artifact.sha256, step)]
         return artifact
 
     def announced(self, frame_id: int) -> None:
@@ -79,6 +81,27 @@ class CheckpointStore:
             if kept is not best and kept.frame_id is not None and is_acked(kept.frame_id):
                 kept.path.unlink(missing_ok=True)
                 self._kept.remove(kept)
+
+    def newest(self, log: Callable[[str], None]) -> tuple[Arrays, State, int] | None:
+        """Return arrays, state and step of the newest whole checkpoint; torn ones are set aside and named."""
+        while self._kept:
+            kept = self._kept[-1]
+            try:
+                return *load_checkpoint(kept.path, kept.sha256, self._spec_sha256), kept.step
+            except JobFailure as error:
+                self._kept.pop()
+                log(f"{error}; {_set_aside(kept.path)}")
+        return None
+
+
+def _set_aside(path: Path) -> str:
+    """Give a torn file a name under which nobody takes it for a checkpoint, and say which."""
+    aside = path.with_suffix(".torn")
+    try:
+        path.replace(aside)
+    except FileNotFoundError:
+        return "an older one is tried"
+    return f"it is set aside as {aside.name}, and an older one is tried"
 
 
 def load_checkpoint(path: Path, sha256: str, spec_sha256: str) -> tuple[Arrays, State]:
@@ -114,4 +137,4 @@ def arrays_sha256(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def _refused(path: Path, why: str) -> JobFailure:
-    return JobFailure("data-missing", f"the checkpoint {path.name} in {path.parent.name}/ {why}; start the job afresh")
+    return JobFailure("data-missing", f"the checkpoint {path.name} in {path.parent.name}/ {why}")

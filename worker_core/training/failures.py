@@ -16,15 +16,85 @@ from worker_core.wire.vocabulary import FailureClass
 MAX_MESSAGE = 4_000
 MAX_TRACEBACK = 32_000
 
-_GPU_MEMORY = ("CUDA out of memory", "MPS backend out of memory")
-_CPU_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
-_DEVICE_LOST = (
-    "device lost",
-    "fallen off the bus",
-    "ECC error",
-    "unspecified launch failure",
-    "no CUDA-capable device",
+# What drivers and libraries say, in the order in which it is looked for: the first row that fits decides. Their texts
+# are the one thing that all versions of torch share; the types of its errors have changed.
+_TEXTS: tuple[tuple[FailureClass, tuple[str, ...]], ...] = (
+    (
+        "unsupported-gpu",
+        (
+            "no kernel image is available",
+            "CUDA error: invalid device function",
+            "is not compatible with the current PyTorch installation",
+        ),
+    ),
+    (
+        "driver-mismatch",
+        (
+            "driver version is insufficient",
+            "driver on your system is too old",
+            "unsupported display driver / cuda driver combination",
+            "Driver/library version mismatch",
+            "forward compatibility was attempted on non supported HW",
+            "PTX was compiled with an unsupported toolchain",
+            "API call is not supported in the installed CUDA driver",
+        ),
+    ),
+    (
+        "gpu-out-of-memory",
+        (
+            "CUDA out of memory",
+            "HIP out of memory",
+            "MPS backend out of memory",
+            "CUDA error: out of memory",
+            "CUBLAS_STATUS_ALLOC_FAILED",
+            "CUDNN_STATUS_ALLOC_FAILED",
+            "CUSOLVER_STATUS_ALLOC_FAILED",
+            "Invalid buffer size:",  # Metal, for one buffer above what the device can hold
+        ),
+    ),
+    (
+        "out-of-memory",
+        (
+            "DefaultCPUAllocator: can't allocate memory",
+            "DefaultCPUAllocator: not enough memory",
+            "Cannot allocate memory (12)",
+            "std::bad_alloc",
+            "dataloader's workers are out of shared memory",
+        ),
+    ),
+    (
+        "device-lost",
+        (
+            "CUDA unknown error",
+            "CUDA error: unknown error",
+            "CUDA error: unspecified launch failure",
+            "CUDA error: uncorrectable",
+            "CUDA error: hardware",
+            "CUDA error: the launch timed out",
+            "ECC error",
+            "device lost",
+            "GPU is lost",
+            "fallen off the bus",
+            "no CUDA-capable device",
+            "No CUDA GPUs are available",
+            "CUDA-capable device(s) is/are busy or unavailable",
+            "CUDA driver initialization failed",
+            "Found no NVIDIA driver on your system",
+            "CUDA error: initialization error",
+            "CUDA error: invalid device ordinal",
+            "CUDA error: system not yet initialized",
+        ),
+    ),
+    (
+        "disk-full",
+        ("No space left on device", "Disk quota exceeded", "not enough space on the disk", "disk is full"),
+    ),
 )
+_SAYS_SO = ("RuntimeError", "SafetensorError", "OperationalError", "AcceleratorError")
+"""Types of errors whose texts come from drivers and libraries; in others such words may be a person's own."""
+_DEEPEST_CAUSE = 8
+_WINDOWS_DISK_FULL = (39, 112)
+"""ERROR_HANDLE_DISK_FULL and ERROR_DISK_FULL."""
 
 
 class JobFailure(Exception):
@@ -55,7 +125,19 @@ def _writable(text: str) -> str:
 
 
 def classify(error: BaseException, workspace: Path) -> FailureClass:
-    """Return the class of ``error``."""
+    """Return the class of ``error``, or of what it says it was caused by."""
+    cause: BaseException | None = error
+    for _ in range(_DEEPEST_CAUSE):
+        if cause is None:
+            break
+        found = _class_of(cause, workspace)
+        if found != "exception":
+            return found
+        cause = cause.__cause__
+    return "exception"
+
+
+def _class_of(error: BaseException, workspace: Path) -> FailureClass:
     if isinstance(error, JobFailure):
         return error.failure
     if isinstance(error, BadSpec):
@@ -63,14 +145,14 @@ def classify(error: BaseException, workspace: Path) -> FailureClass:
     if isinstance(error, MemoryError):
         return "out-of-memory"
     if isinstance(error, OSError):
-        return _classify_os_error(error, workspace)
-    if isinstance(error, RuntimeError):
-        return _classify_torch_error(str(error))
+        return _class_of_os_error(error, workspace)
+    if any(kind.__name__ in _SAYS_SO for kind in type(error).__mro__):
+        return class_of_text(str(error))
     return "exception"
 
 
-def _classify_os_error(error: OSError, workspace: Path) -> FailureClass:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+def _class_of_os_error(error: OSError, workspace: Path) -> FailureClass:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) or getattr(error, "winerror", None) in _WINDOWS_DISK_FULL:
         return "disk-full"
     if error.errno == errno.ENOMEM:
         return "out-of-memory"
@@ -81,12 +163,9 @@ def _classify_os_error(error: OSError, workspace: Path) -> FailureClass:
     return "exception"
 
 
-def _classify_torch_error(text: str) -> FailureClass:
-    # torch raises its own subclasses of RuntimeError; their texts are the one thing all versions share.
-    if any(part in text for part in _GPU_MEMORY):
-        return "gpu-out-of-memory"
-    if any(part in text for part in _CPU_MEMORY):
-        return "out-of-memory"
-    if any(part in text for part in _DEVICE_LOST):
-        return "device-lost"
+def class_of_text(text: str) -> FailureClass:
+    """Return the class of what a driver or library says."""
+    for failure, parts in _TEXTS:
+        if any(part in text for part in parts):
+            return failure
     return "exception"

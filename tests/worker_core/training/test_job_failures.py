@@ -3,6 +3,7 @@
 import pytest
 from training_core import JobShop, quick_spec
 
+from worker_core.wire.failure_rules import cure_of
 from worker_core.wire.frames import JobError
 
 HEAD = "import gymnasium, numpy\nfrom gymnasium import spaces\n"
@@ -138,8 +139,9 @@ def test_a_device_that_is_not_there_is_a_bad_spec(shop: JobShop) -> None:
 def test_training_that_diverges_says_what_to_change(shop: JobShop) -> None:
     step = "return numpy.full(1, 1e38, numpy.float32), 1e30, False, self.np_random.random() < 0.1, {}"
     error = error_of(shop, *own(BODY.replace("STEP", step)))
-    assert error.failure == "exception"
-    assert "learning_rate" in error.message
+    assert error.failure == "numeric"
+    assert "diverged" in error.message
+    assert "learning_rate" in cure_of(error.failure)
 
 
 def test_code_that_leaves_by_itself_is_told_as_a_failure(shop: JobShop) -> None:

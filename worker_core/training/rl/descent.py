@@ -42,6 +42,8 @@ class Figures(NamedTuple):
     entropy: float
     approx_kl: float
     clip_fraction: float
+    grad_norm: float
+    """Of the whole gradient, before it is clipped."""
 
 
 class Moments(NamedTuple):
@@ -90,6 +92,8 @@ class NumpyDescent:
     def __init__(self, policy: Policy, settings: Ppo) -> None:
         self._policy, self._settings = policy, settings
         self.gradient: Floats = np.zeros_like(policy.flat)
+        self._norm = 0.0
+        """Length of the gradient before it is clipped."""
         views = policy.views(self.gradient)
         self._actor, self._critic = layers_of("actor", views), layers_of("critic", views)
         self._log_std = views.get("log_std")
@@ -138,6 +142,7 @@ class NumpyDescent:
         error = cast(Floats, values - rows.returns)
         value_slope = error * np.float32(2 * self._settings.vf_coef / len(error))
         _backward(value_slope[:, None], critic_inputs, self._policy.critic, self._critic)
+        self._norm = float(np.sqrt(self.gradient @ self.gradient))
         return None if told_policy is None else self._figures(told_policy, float(np.mean(error * error)))
 
     def _categorical_slope(
@@ -179,10 +184,11 @@ class NumpyDescent:
     def _figures(self, surrogate: "_Surrogate", value_loss: float) -> Figures:
         settings = self._settings
         loss = surrogate.loss() + settings.vf_coef * value_loss - settings.ent_coef * surrogate.entropy
-        return Figures(loss, surrogate.loss(), value_loss, surrogate.entropy, surrogate.kl(), surrogate.clip_fraction())
+        entropy, kl, clip_fraction = surrogate.entropy, surrogate.kl(), surrogate.clip_fraction()
+        return Figures(loss, surrogate.loss(), value_loss, entropy, kl, clip_fraction, self._norm)
 
     def _clip(self) -> None:
-        norm = float(np.sqrt(self.gradient @ self.gradient))
+        norm = self._norm
         # Written so that a NaN goes through and is found, instead of comparing as "small enough".
         if not norm + 1e-6 <= self._settings.max_grad_norm:
             self.gradient *= np.float32(self._settings.max_grad_norm / (norm + 1e-6))

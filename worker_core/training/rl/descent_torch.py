@@ -29,6 +29,8 @@ class TorchDescent:
         self._flat = _tensor(policy.flat).to(device, copy=True)
         self.gradient = torch.zeros_like(self._flat)
         self._flat.grad = self.gradient
+        self._norm = torch.zeros((), device=device)
+        """Length of the gradient before it is clipped; it stays on the device, so that nothing waits for it."""
         self._actor, self._critic, self._log_std = self._leaves()
         betas = (ADAM_BETA_1, ADAM_BETA_2)
         self._adam = torch.optim.Adam(
@@ -51,8 +53,7 @@ class TorchDescent:
 
     def step(self, rows: Batch, learning_rate: float, *, told: bool) -> Figures | None:
         figures = self.differentiate(rows, told=told)
-        norm = self.gradient.square().sum().sqrt()
-        self.gradient.mul_(torch.clamp(self._settings.max_grad_norm / (norm + 1e-6), max=1.0))
+        self.gradient.mul_(torch.clamp(self._settings.max_grad_norm / (self._norm + 1e-6), max=1.0))
         self._adam.param_groups[0]["lr"] = learning_rate
         self._adam.step()  # pyright: ignore[reportUnknownMemberType]
         return figures
@@ -88,12 +89,13 @@ class TorchDescent:
         loss = policy_loss + settings.vf_coef * value_loss - settings.ent_coef * entropy
         self.gradient.zero_()
         torch.autograd.backward(loss)
+        self._norm = self.gradient.square().sum().sqrt()
         if not told:
             return None
         with torch.no_grad():
             kl = (ratio - 1 - log_ratio).mean()
             clip_fraction = ((ratio - 1).abs() > settings.clip_range).float().mean()
-            figures = torch.stack((loss, policy_loss, value_loss, entropy, kl, clip_fraction))
+            figures = torch.stack((loss, policy_loss, value_loss, entropy, kl, clip_fraction, self._norm))
             return Figures(*cast("list[float]", figures.tolist()))  # pyright: ignore[reportUnknownMemberType]
 
     def _judge(self, outputs: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:

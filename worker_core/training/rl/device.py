@@ -41,6 +41,9 @@ def largest_layer(plan: Plan, policy: Policy) -> int:
 def _find_device(wanted: str) -> "torch.device":
     import torch
 
+    if wanted == "cuda" and os.environ.get("CUDA_VISIBLE_DEVICES"):
+        # The worker gave a GPU to this job. If it cannot be used, the driver's own words say more than "not there".
+        torch.cuda.init()
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     there = [name for name, present in available.items() if present]
     if wanted != "auto" and wanted not in there:

@@ -159,6 +159,7 @@ class PpoLearner:
             "train/entropy_loss": -means.entropy,
             "train/approx_kl": means.approx_kl,
             "train/clip_fraction": means.clip_fraction,
+            "train/grad_norm": means.grad_norm,
             "train/explained_variance": float("nan") if spread == 0 else 1 - float((returns - values).var()) / spread,
             "train/learning_rate": learning_rate,
             "train/n_updates": float(self.passes),

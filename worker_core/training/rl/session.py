@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from worker_core.training import health
 from worker_core.training.checkpoints import Arrays, CheckpointStore, State, load_checkpoint
 from worker_core.training.failures import JobFailure, LeaveNow
 from worker_core.training.files import JobFolder
@@ -87,6 +88,9 @@ class RlSession:
         self._simulators = Simulators(self._make, plan.simulators, self._observations, self._actions)
         self._store = CheckpointStore(folder.checkpoints, spec_sha256, plan.checkpoint_keep)
         self._counters = _Counters()
+        self._health = health.HealthState()
+        self._is_sound = True
+        """Whether all weights are finite: others are neither saved nor delivered."""
         self._initial: BenchmarkResult | None = None
         self._resumed_from: int | None = None
         self._saved_at: int | None = None
@@ -134,6 +138,7 @@ class RlSession:
     def _restore(self, arrays: Arrays, state: State) -> None:
         plan = self._plan
         self._counters = _Counters(**state["counters"])
+        self._health = msgspec.convert(state["health"], health.HealthState)
         self._initial = msgspec.convert(state["initial"], BenchmarkResult)
         snapshot.restore_learner(self._learner, arrays, state["learner"])
         fresh = snapshot.simulator_seeds(plan.seed, plan.simulators, self._decisions)
@@ -201,8 +206,10 @@ class RlSession:
             if ended or counters.updates <= _FIRST_POINTS or counters.updates % self._points_apart == 0:
                 stats |= self._rollout_stats() | {"time/fps": pace.take_speed(self._decisions)}
                 self._reporter.metrics(self._decisions, stats)
-            self._refuse_divergence(stats)
+            self._mind_health(stats)
             self._at_boundary(ended=ended)
+        if not self._is_sound:
+            raise JobFailure("numeric", "training ended with weights that are no numbers, so there is no result")
 
     def _update(self, steps: int, pace: "_Pace", initial: BenchmarkResult) -> Stats:
         """Collect one rollout and learn from it."""
@@ -219,16 +226,17 @@ class RlSession:
         """Between two updates all of the session's state is at rest: the one place where checkpoints are taken."""
         leaving = self._reporter.leaving()
         ordered = self._reporter.checkpoint_ordered()
-        if leaving or ended or ordered or time.monotonic() >= self._next_save:
+        if self._is_sound and (leaving or ended or ordered or time.monotonic() >= self._next_save):
             self._save()
         if leaving:
             raise LeaveNow
 
     def _learning_rate(self) -> float:
         ppo, plan = self._plan.skill.ppo, self._plan
+        rate = ppo.learning_rate * self._health.learning_rate_share
         if ppo.learning_rate_schedule == "constant":
-            return ppo.learning_rate
-        return ppo.learning_rate * (1 - self._counters.steps / plan.steps_per_simulator)
+            return rate
+        return rate * (1 - self._counters.steps / plan.steps_per_simulator)
 
     def _rollout_stats(self) -> Stats:
         plan, recent = self._plan, self._simulators.recent
@@ -255,14 +263,41 @@ class RlSession:
         benchmark = length * self._plan.benchmark.episodes * initial.seconds / max(1, initial.steps)
         return (self._plan.decisions - done) * per_decision + benchmark
 
-    def _refuse_divergence(self, stats: Stats) -> None:
-        loss = stats["train/loss"]
-        if not (np.isfinite(loss) and np.isfinite(self._learner.policy.flat).all()):
-            raise JobFailure(
-                "exception",
-                f"training diverged: at decision {self._decisions:,} the loss is {loss:g}, so nothing is learned "
-                "any more; try a lower ppo.learning_rate, or ppo.normalize_reward where rewards are very large",
-            )
+    def _mind_health(self, stats: Stats) -> None:
+        """Tell what goes wrong with this update, and do what the spec says about it."""
+        self._is_sound = bool(np.isfinite(self._learner.policy.flat).all())
+        update = health.Update(stats["train/loss"], stats["train/grad_norm"], self._is_sound)
+        finding = health.judge(self._health, update, self._plan.health)
+        if finding is None:
+            return
+        self._reporter.flag(self._decisions, finding)
+        if finding.action == "stop":
+            again = f" again, after {self._health.rollbacks} roll backs" if self._health.rollbacks else ""
+            raise JobFailure("numeric", f"at decision {self._decisions:,}{again}, {finding.text}")
+        if finding.action == "rollback":
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        """Go on from what the last good checkpoint had learned, more slowly; the decisions made stay made."""
+        arrays, state, step = self._last_good()
+        snapshot.restore_learner(self._learner, arrays, state["learner"])
+        health.rolled_back(self._health)
+        self._is_sound = True
+        self._reporter.log(
+            f"rolled back to what was learned by decision {step:,}; the learning rate is "
+            f"{self._health.learning_rate_share:g} times its plan from here on "
+            f"(roll back {self._health.rollbacks} of {health.MAX_ROLLBACKS})"
+        )
+
+    def _last_good(self) -> tuple[Arrays, State, int]:
+        """Return the newest checkpoint that is whole: of this attempt, else the one it was resumed from."""
+        found = self._store.newest(self._reporter.log)
+        if found is not None:
+            return found
+        note = self._folder.read_resume_note()
+        if note is None:
+            raise JobFailure("numeric", "training diverged before there was a checkpoint to go back to")
+        return *load_checkpoint(self._folder.resume, note.sha256, self._spec_sha256), note.step
 
     # Keep
 
@@ -291,6 +326,7 @@ class RlSession:
             "learner": learner,
             "simulators": simulators,
             "episodes": snapshot.take_episodes(self._simulators),
+            "health": msgspec.to_builtins(self._health),
             "generators": generators,
         }
         return {**learner_arrays, **simulator_arrays, **generator_arrays}, state

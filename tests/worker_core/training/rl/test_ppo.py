@@ -139,6 +139,6 @@ def test_figures_carry_the_names_that_people_know() -> None:
     rng = np.random.default_rng(2)
     stats = learner.learn(learner.collect(simulators, 16, rng, lambda _row: None), 1e-3, rng, lambda: None)
     names = "loss policy_gradient_loss value_loss entropy_loss approx_kl clip_fraction explained_variance learning_rate"
-    assert set(stats) == {f"train/{name}" for name in (*names.split(), "n_updates")}
+    assert set(stats) == {f"train/{name}" for name in (*names.split(), "n_updates", "grad_norm")}
     assert stats["train/n_updates"] == 10
     assert stats["train/entropy_loss"] == pytest.approx(-np.log(2), abs=1e-2)
