@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 EXIT_FAILED, EXIT_NOT_PAIRED, EXIT_RUNS_ALREADY, EXIT_INTERRUPTED = 1, 3, 4, 130
 _PUBLISH_EVERY_S = 0.1
+_ELSEWHERE = "or choose another home with STOKER_HOME"
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,10 @@ def main(argv: Sequence[str]) -> int:
         who = f"process {held.pid}" if held.pid else "another process"
         print(f"stoker: a worker of this home runs already ({who})", file=sys.stderr)  # noqa: T201
         return EXIT_RUNS_ALREADY
+    except PermissionError as error:
+        return _fail(f"no permission to write this worker's home ({error}). Correct its owner and rights, {_ELSEWHERE}")
     except OSError as error:
-        return _fail(f"the home cannot be written: {error}. Choose another with STOKER_HOME, or correct its rights")
+        return _fail(f"this worker's home cannot be used: {error}. Correct that, {_ELSEWHERE}")
     try:
         settings = read_settings(paths)
         open_logs(paths, settings.log_level, options.verbose)

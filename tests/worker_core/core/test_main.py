@@ -21,6 +21,12 @@ from worker_core.wire.codec import convert
 from worker_core.wire.status import PairingShown
 
 START_S = 30.0
+AS_SOMEBODY_ELSE = """
+import os, sys
+from worker_core.core.__main__ import main
+os.setuid(65534)
+sys.exit(main([]))
+"""
 
 
 class Cores:
@@ -119,6 +125,25 @@ def test_a_home_that_cannot_be_written_is_told_in_a_sentence(cores: Cores) -> No
     assert code == 1
     assert "STOKER_HOME" in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("denied", ["home", "lock"])
+def test_a_home_of_somebody_else_is_a_matter_of_permission_and_not_another_worker(cores: Cores, denied: str) -> None:
+    cores.home.mkdir(parents=True)
+    cores.paths.data.mkdir(parents=True, exist_ok=True)
+    if denied == "lock":
+        os.chown(cores.paths.data, 65534, 65534)
+        cores.paths.lock_file.touch(0o600)
+    for folder in (*cores.home.parents, cores.home):
+        if folder.stat().st_uid == 0 and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    environment = clean_environment({"STOKER_HOME": str(cores.home)}, own=True)
+    command = [sys.executable, "-c", AS_SOMEBODY_ELSE]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False, cwd="/")
+    assert done.returncode == 1, done.stderr.decode()
+    assert "no permission" in done.stderr.decode()
+    assert "runs already" not in done.stderr.decode()
 
 
 def test_bad_settings_are_told_by_key(cores: Cores) -> None:

@@ -1,10 +1,10 @@
-"""A logind of a few lines on a private bus: gives delay locks out, announces sleep and shutdown, sees locks given up."""
+"""A logind of a few lines on a private bus: gives delay locks out, announces sleep, sees locks given up."""
 
 import os
 import select
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ _CONFIG = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configura
 
 
 @contextmanager
-def private_bus(folder: Path) -> Iterator[str]:
+def private_bus(folder: Path) -> Generator[str]:
     """Run a message bus of its own and give its address."""
     config, path = folder / "bus.conf", folder / "bus"
     config.write_text(_CONFIG.format(path=path))
