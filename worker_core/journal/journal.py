@@ -20,6 +20,7 @@ from worker_core.journal.histories import History
 from worker_core.journal.numbering import Numbering
 from worker_core.journal.records import (
     Appended,
+    ArtifactKind,
     AttemptEnd,
     AttemptRow,
     CheckpointRow,
@@ -155,6 +156,7 @@ class Journal:
 
     async def set_end(self, attempt_id: str, end: AttemptEnd) -> None:
         """Keep how the attempt ended here, with all its events."""
+        self._numbering.tell_dropped(attempt_id, self._wall())
         await self._set(attempt_id, "ended", end)
         await self._writer.save_histories()
 
@@ -263,15 +265,16 @@ class Journal:
         attempt_id: str,
         sha256: str,
         *,
+        only: tuple[ArtifactKind, str] | None = None,
         state: UploadState,
         artifact_id: str | None = None,
         upload_id: str | None = None,
         reason: str = "",
     ) -> None:
-        """Keep how far an upload is."""
+        """Keep how far the uploads of these bytes are, or ``only`` the one of this kind and name."""
         ids = (artifact_id, upload_id)
         await self._write_uploads(
-            lambda connection: tables.update_upload(connection, attempt_id, sha256, state, reason, ids)
+            lambda connection: tables.update_upload(connection, attempt_id, sha256, only, state, reason, ids)
         )
 
     async def put_completion(self, attempt_id: str, completion: Completion) -> None:

@@ -108,13 +108,20 @@ def list_uploads(connection: Connection, attempt_id: str | None, unfinished: boo
 
 
 def update_upload(
-    connection: Connection, attempt_id: str, sha256: str, state: UploadState, reason: str, ids: tuple[Any, Any]
+    connection: Connection,
+    attempt_id: str,
+    sha256: str,
+    only: tuple[str, str] | None,
+    state: UploadState,
+    reason: str,
+    ids: tuple[Any, Any],
 ) -> None:
-    """Change how far an upload is; ids that are None stay as they were."""
+    """Change how far uploads of these bytes are, ``only`` that of a kind and name; ids of None stay as they were."""
     connection.execute(
         """UPDATE upload SET state = ?, reason = ?, artifact_id = coalesce(?, artifact_id),
-           upload_id = coalesce(?, upload_id) WHERE attempt_id = ? AND sha256 = ?""",
-        (state, reason, *ids, attempt_id, sha256),
+           upload_id = coalesce(?, upload_id)
+           WHERE attempt_id = ? AND sha256 = ? AND (? IS NULL OR (kind, name) = (?, ?))""",
+        (state, reason, *ids, attempt_id, sha256, only and only[0], *(only or ("", ""))),
     )
 
 

@@ -267,7 +267,9 @@ class Delivery:
 
     async def _refuse_file(self, row: UploadRow, reason: str) -> None:
         log.warning("%s of %s will be missing: %s", row.name, row.attempt_id, reason)
-        await self._journal.set_upload(row.attempt_id, row.sha256, state="refused", reason=reason)
+        await self._journal.set_upload(
+            row.attempt_id, row.sha256, only=(row.kind, row.name), state="refused", reason=reason
+        )
         await self._journal.set_aside(row.attempt_id, f"{row.kind} {row.name}", reason)
 
     async def _close(self, parcel: _Parcel) -> None:

@@ -27,6 +27,7 @@ async def send_file(client: CoordinatorClient, journal: Journal, row: UploadRow,
         await journal.set_upload(
             row.attempt_id,
             row.sha256,
+            only=(row.kind, row.name),
             state="sending" if ticket else "done",
             artifact_id=answer.artifact_id,
             upload_id=ticket.id if ticket else None,
@@ -41,7 +42,13 @@ async def send_file(client: CoordinatorClient, journal: Journal, row: UploadRow,
             if error.code not in ("digest-mismatch", "not-found") or restart == _MAX_RESTARTS - 1:
                 raise
         else:
-            await journal.set_upload(row.attempt_id, row.sha256, state="done", artifact_id=answer.artifact_id)
+            await journal.set_upload(
+                row.attempt_id,
+                row.sha256,
+                only=(row.kind, row.name),
+                state="done",
+                artifact_id=answer.artifact_id,
+            )
             return
 
 

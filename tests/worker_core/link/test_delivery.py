@@ -89,12 +89,17 @@ class Scene:
             event = self.journal.append(ATTEMPT, made)
         await event.committed
 
-    async def add_file(self, content: bytes, kind: Any = "result", step: int | None = None) -> str:
+    async def add_file(self, content: bytes, kind: Any = "result", step: int | None = None, name: str = "") -> str:
         digest = hashlib.sha256(content).hexdigest()
         (self.blobs / digest).write_bytes(content)
         await self.journal.add_upload(
             UploadRow(
-                attempt_id=ATTEMPT, sha256=digest, name=f"{kind}-{digest[:4]}", kind=kind, size=len(content), step=step
+                attempt_id=ATTEMPT,
+                sha256=digest,
+                name=name or f"{kind}-{digest[:4]}",
+                kind=kind,
+                size=len(content),
+                step=step,
             )
         )
         return digest
@@ -182,6 +187,25 @@ async def test_files_arrive_whole_and_are_named_in_the_completion(scene: Scene) 
     assert scene.coordinator.artifacts[ATTEMPT][digest] == big
     assert scene.completion.artifacts == (digest,)
     assert scene.coordinator.count("PATCH", ".*") == 8
+
+
+async def test_equal_bytes_under_two_names_both_arrive(scene: Scene) -> None:
+    content = b"the same weights"
+    await scene.add_file(content, name="best.safetensors")
+    await scene.add_file(content, name="last.safetensors")
+    await scene.add_file(content, kind="checkpoint", step=3, name="last.safetensors")
+    await scene.begin()
+    await scene.finish()
+    announced = [seen.json() for seen in scene.coordinator.seen if seen.path.endswith("/artifacts")]
+    arrived = [(each["kind"], each["name"]) for each in announced]
+    assert sorted(arrived) == [
+        ("checkpoint", "last.safetensors"),
+        ("result", "best.safetensors"),
+        ("result", "last.safetensors"),
+    ]
+    rows = await scene.journal.uploads(ATTEMPT, unfinished=False)
+    assert [row.state for row in rows] == ["done"] * 3
+    assert len({row.artifact_id for row in rows}) == 3
 
 
 async def test_an_upload_goes_on_at_its_offset_after_faults_of_every_kind(scene: Scene) -> None:
