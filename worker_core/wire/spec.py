@@ -69,11 +69,14 @@ class Target(_Part):
 
 
 class JobLimits(_Part):
-    """What ends a job that takes too much. ``max_spend`` and ``idle_minutes`` are for kinds of jobs to come."""
+    """What ends a job that takes too much; without ``max_memory_gb`` it is the share that the worker's owner gives.
+
+    ``max_spend`` and ``idle_minutes`` are for kinds of jobs to come."""
 
     max_runtime_minutes: Annotated[float, Meta(ge=1, le=10_080)] = 720
     max_disk_gb: Annotated[float, Meta(ge=1, le=2_000)] = 20
     silence_seconds: Annotated[float, Meta(ge=10, le=86_400)] = 300
+    max_memory_gb: Annotated[float, Meta(ge=0.25, le=65_536)] | None = None
     max_spend: None = None
     idle_minutes: Annotated[float, Meta(ge=1, le=10_080)] = 30
 
@@ -204,6 +207,7 @@ class JobSpec(_Part):
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
     on_lease_loss: Literal["continue", "stop"] = "continue"
     max_offline_minutes: Annotated[float, Meta(ge=0, le=10_080)] = 60
+    network: Literal["none", "any"] = "none"
     limits: JobLimits = JobLimits()
     checkpoint: CheckpointRule = CheckpointRule()
     retry: Retry = Retry()
@@ -257,6 +261,8 @@ def attempt_limits(spec: JobSpec) -> Limits:
         on_lease_loss=spec.on_lease_loss,
         stall_s=spec.health.stall_seconds,
         on_stall=spec.health.stall,
+        max_memory_bytes=None if spec.limits.max_memory_gb is None else int(spec.limits.max_memory_gb * 1e9),
+        network=spec.network,
     )
 
 

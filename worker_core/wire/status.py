@@ -1,6 +1,6 @@
 """The worker's status as `stoker status --json` prints it and the control channel's snapshot carries it."""
 
-from typing import dataclass_transform
+from typing import Literal, dataclass_transform
 
 import msgspec
 
@@ -46,6 +46,17 @@ class JobShown(_Shown):
     attempt_id: str = ""
     phase: str = ""
     flags: tuple[FlagShown, ...] = ()
+
+
+class ContainmentShown(_Shown):
+    """How this machine keeps jobs from the owner's files and programs, and what it bounds."""
+
+    by: Literal["bubblewrap", "sandbox-exec", "job-object", "process-group"] = "process-group"
+    network: bool = True
+    """Whether a job may reach the network: it asks for it and the owner allows it, or nothing here keeps it from it."""
+    limits: tuple[str, ...] = ()
+    detail: str = ""
+    """Why there is nothing stronger, and the cure."""
 
 
 class GpuShown(_Shown):
@@ -104,6 +115,7 @@ class WorkerStatus(_Shown):
     gpus: tuple[GpuShown, ...] = ()
     load: DeviceLoad = DeviceLoad()
     outbox: OutboxShown = OutboxShown()
+    containment: ContainmentShown = ContainmentShown()
     credential_store: str | None = None
     pairing: PairingShown | None = None
     detail: str = ""

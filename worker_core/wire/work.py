@@ -82,6 +82,10 @@ class Limits(Message):
     """How long the job runs on without an answered heartbeat."""
     on_lease_loss: Literal["continue", "stop"] = "continue"
     """What becomes of the running job when its lease may have gone to another."""
+    max_memory_bytes: Count | None = None
+    """Most memory of the whole tree; None leaves it to the worker's own share."""
+    network: Literal["none", "any"] = "none"
+    """Whether the job asks for the network; the worker's owner decides."""
 
 
 class Accepted(Message):
