@@ -8,7 +8,7 @@ import msgspec
 from coordinator.storage.database import AnyRow
 from worker_core.wire.codec import BadMessage, decode
 from worker_core.wire.pairing import Host
-from worker_core.wire.spec import Target
+from worker_core.wire.spec import JobSpec, Target
 
 GIB = 1 << 30
 
@@ -23,6 +23,20 @@ class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True):
     labels: frozenset[str]
     ram_gb: float
     vram_bytes: tuple[int, ...]
+    network: bool = False
+    """Whether its owner lets jobs use the network."""
+
+
+class Needs(Target, frozen=True):
+    """Everything a job asks of a worker: its target, and what else of the spec not every worker gives."""
+
+    network: bool = False
+
+
+def needs_of(spec: JobSpec) -> Needs:
+    """Return what a job asks of a worker."""
+    target = {name: getattr(spec.target, name) for name in Target.__struct_fields__}
+    return Needs(**target, network=spec.network == "any")
 
 
 def facts_of(row: AnyRow) -> WorkerFacts:
@@ -37,10 +51,11 @@ def facts_of(row: AnyRow) -> WorkerFacts:
         labels=_words(capabilities.get("labels")),
         ram_gb=host.ram_gb if host else 0.0,
         vram_bytes=tuple(gpu.memory_bytes for gpu in host.gpus) if host else (),
+        network=capabilities.get("network") is True,
     )
 
 
-def unfit(facts: WorkerFacts, kind: str, target: Target) -> str | None:
+def unfit(facts: WorkerFacts, kind: str, target: Needs) -> str | None:
     """Return in words why a worker cannot run such a job, or None when it can."""
     fitting = sum(size >= target.gpu.min_vram_gb * GIB for size in facts.vram_bytes)
     checks = (
@@ -50,6 +65,7 @@ def unfit(facts: WorkerFacts, kind: str, target: Target) -> str | None:
         (facts.labels >= set(target.labels), f"lacks a label of {', '.join(target.labels)}"),
         (facts.ram_gb >= target.min_ram_gb, f"has less than {target.min_ram_gb:g} GiB of memory"),
         (fitting >= target.gpu.count, _missing_gpus(target)),
+        (facts.network or not target.network, "does not let jobs use the network"),
     )
     return next((words for fits, words in checks if not fits), None)
 

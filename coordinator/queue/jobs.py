@@ -6,6 +6,7 @@ import msgspec
 from sqlalchemy import Connection, func, insert, select, true
 
 from coordinator.accounts.presence import Presence
+from coordinator.queue.eligibility import needs_of
 from coordinator.queue.endings import Endings
 from coordinator.queue.ledger import Ledger
 from coordinator.queue.records import Records
@@ -218,7 +219,7 @@ def _row(account_id: str, request: JobSubmit, spec: JobSpec, by: str, now: float
         "spec": request.spec,
         "spec_sha256": hashlib.sha256(request.spec.encode()).hexdigest(),
         "inputs": encode(request.inputs).decode(),
-        "target": encode(spec.target).decode(),
+        "target": encode(needs_of(spec)).decode(),
         "limits": encode(attempt_limits(spec)).decode(),
         "priority": spec.priority,
         "max_attempts": spec.retry.max_attempts,

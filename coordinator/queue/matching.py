@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, exists, select
 
 from coordinator.accounts.authorization import may_take_work
 from coordinator.clock import Clock
-from coordinator.queue.eligibility import WorkerFacts, facts_of, unfit
+from coordinator.queue.eligibility import Needs, WorkerFacts, facts_of, unfit
 from coordinator.queue.ledger import Ledger, has_open_offer
 from coordinator.queue.parked import ParkedPoll, ParkedPolls
 from coordinator.queue.rows import find_job
@@ -17,7 +17,6 @@ from coordinator.storage.schema import worker as worker_table
 from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.codec import decode
-from worker_core.wire.spec import Target
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ class Matcher:
         for job_id, kind, target in conn.execute(waiting).all():
             if not free:
                 return
-            chosen = _choose(conn, job_id, kind, decode(target, Target), free, now)
+            chosen = _choose(conn, job_id, kind, decode(target, Needs), free, now)
             job = find_job(conn, job_id) if chosen is not None else None
             if chosen is None or job is None:
                 continue
@@ -97,7 +96,7 @@ def has_offerable_job(conn: Connection, account_id: str, now: float) -> bool:
 
 
 def _choose(
-    conn: Connection, job_id: str, kind: str, target: Target, free: dict[ParkedPoll, WorkerFacts], now: float
+    conn: Connection, job_id: str, kind: str, target: Needs, free: dict[ParkedPoll, WorkerFacts], now: float
 ) -> ParkedPoll | None:
     declined = set(_declined(conn, job_id, now))
     fitting = (

@@ -3,11 +3,11 @@
 import msgspec
 from sqlalchemy import Connection, RowMapping, select
 
+from coordinator.queue.eligibility import Needs
 from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.problems import problem
 from worker_core.wire.signed import Input
-from worker_core.wire.spec import Target
 from worker_core.wire.vocabulary import AttemptState, JobState
 from worker_core.wire.work import Limits, ResumePoint
 
@@ -51,8 +51,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         """Return the inputs the job was submitted with."""
         return msgspec.json.decode(self.inputs, type=tuple[Input, ...])
 
-    def wanted_target(self) -> Target:
-        return msgspec.json.decode(self.target, type=Target)
+    def wanted_target(self) -> Needs:
+        return msgspec.json.decode(self.target, type=Needs)
 
     def wanted_limits(self) -> Limits:
         return msgspec.json.decode(self.limits, type=Limits)

@@ -3,8 +3,8 @@
 import pytest
 from msgspec import structs
 
-from coordinator.queue.eligibility import GIB, WorkerFacts, unfit
-from worker_core.wire.spec import GpuTarget, Target
+from coordinator.queue.eligibility import GIB, Needs, WorkerFacts, needs_of, unfit
+from worker_core.wire.spec import GpuTarget, parse_spec
 
 PLAIN = WorkerFacts(
     id="wrk_1",
@@ -20,13 +20,13 @@ PLAIN = WorkerFacts(
 @pytest.mark.parametrize(
     "target",
     [
-        Target(),
-        Target(worker="bench-1"),
-        Target(worker="wrk_1"),
-        Target(labels=("night",)),
-        Target(min_ram_gb=32),
-        Target(gpu=GpuTarget(count=2)),
-        Target(gpu=GpuTarget(count=1, min_vram_gb=24)),
+        Needs(),
+        Needs(worker="bench-1"),
+        Needs(worker="wrk_1"),
+        Needs(labels=("night",)),
+        Needs(min_ram_gb=32),
+        Needs(gpu=GpuTarget(count=2)),
+        Needs(gpu=GpuTarget(count=1, min_vram_gb=24)),
     ],
 )
 def test_a_worker_that_has_what_is_asked_fits(target):
@@ -36,11 +36,11 @@ def test_a_worker_that_has_what_is_asked_fits(target):
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        (Target(worker="bench-2"), "is not bench-2"),
-        (Target(labels=("night", "fast")), "lacks a label of night, fast"),
-        (Target(min_ram_gb=64), "has less than 64 GiB of memory"),
-        (Target(gpu=GpuTarget(count=2, min_vram_gb=24)), "lacks 2 GPUs with 24 GiB"),
-        (Target(gpu=GpuTarget(count=3)), "lacks 3 GPUs"),
+        (Needs(worker="bench-2"), "is not bench-2"),
+        (Needs(labels=("night", "fast")), "lacks a label of night, fast"),
+        (Needs(min_ram_gb=64), "has less than 64 GiB of memory"),
+        (Needs(gpu=GpuTarget(count=2, min_vram_gb=24)), "lacks 2 GPUs with 24 GiB"),
+        (Needs(gpu=GpuTarget(count=3)), "lacks 3 GPUs"),
     ],
 )
 def test_a_worker_that_lacks_something_is_told_what(target, words):
@@ -48,10 +48,19 @@ def test_a_worker_that_lacks_something_is_told_what(target, words):
 
 
 def test_scopes_and_kinds_both_have_to_allow_a_job():
-    assert unfit(PLAIN, "repository", Target()) == "cannot run repository jobs"
+    assert unfit(PLAIN, "repository", Needs()) == "cannot run repository jobs"
     narrow = structs.replace(PLAIN, scopes=frozenset({"repository"}))
-    assert unfit(narrow, "rl-session", Target()) == "may not take rl-session jobs"
+    assert unfit(narrow, "rl-session", Needs()) == "may not take rl-session jobs"
     exact = structs.replace(PLAIN, scopes=frozenset({"rl-session"}))
-    assert unfit(exact, "rl-session", Target()) is None
+    assert unfit(exact, "rl-session", Needs()) is None
     none = structs.replace(PLAIN, scopes=frozenset())
-    assert unfit(none, "rl-session", Target()) is not None
+    assert unfit(none, "rl-session", Needs()) is not None
+
+
+def test_a_job_that_asks_for_the_network_goes_only_where_the_owner_allows_it():
+    spec = {"kind": "rl-session", "name": "n", "system": {"simulator": {"entry": "gymnasium:CartPole-v1"}}}
+    asks = needs_of(parse_spec({**spec, "network": "any", "target": {"worker": "bench-1"}}))
+    assert asks == Needs(worker="bench-1", network=True)
+    assert unfit(PLAIN, "rl-session", asks) == "does not let jobs use the network"
+    assert unfit(structs.replace(PLAIN, network=True), "rl-session", asks) is None
+    assert unfit(PLAIN, "rl-session", needs_of(parse_spec(spec))) is None
