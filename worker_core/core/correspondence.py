@@ -194,4 +194,5 @@ def _held(row: AttemptRow) -> HeldAttempt:
         next_seq=row.next_seq,
         checkpoint_step=row.checkpoint.step if row.checkpoint else None,
         offer_jws=row.offer_jws,
+        first_seq=row.server_next_seq,
     )

@@ -95,6 +95,8 @@ class HeldAttempt(Message):
     next_seq: Count
     checkpoint_step: Count | None = None
     offer_jws: str | None = None
+    first_seq: Count = 0
+    """The first event it can still send; what came before was acknowledged."""
 
 
 class SessionRequest(Message):
