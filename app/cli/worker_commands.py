@@ -13,7 +13,7 @@ from app.cli.errors import CliError, NotAvailable, NotRunning, WrongUsage
 from app.cli.options import Json, terminal_of
 from app.cli.status_view import show_status
 from app.cli.terminal import Terminal
-from worker_core.control.client import ControlClient, ControlError, CoreGone, CoreNotRunning
+from worker_core.control.client import ControlClient, ControlError, CoreBusy, CoreGone, CoreNotRunning
 from worker_core.control.endpoint import BadEndpoint
 from worker_core.control.messages import ModeArgs, QuitArgs
 from worker_core.machine.paths import Paths, find_paths
@@ -32,6 +32,9 @@ def core(paths: Paths) -> Generator[ControlClient]:
             yield client
     except CoreNotRunning as error:
         raise NotRunning(str(paths.data)) from error
+    except CoreBusy as error:
+        why = f"{error}."
+        raise NotAvailable("The worker is busy.", why=why, cure="Try again in a moment.", code="busy") from error
     except BadEndpoint as error:
         raise CliError("The running worker cannot be trusted.", why=str(error), code="bad-endpoint") from error
     except CoreGone as error:

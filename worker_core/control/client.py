@@ -2,10 +2,12 @@
 
 ControlFailure
 ├── CoreNotRunning    no core of this home answers
+├── CoreBusy          it runs, but has no line free
 ├── CoreGone          the core closed the line
 └── ControlError      the core refused: code and a sentence for a person
 """
 
+import random
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -35,6 +37,7 @@ from worker_core.wire.ids import new_id
 from worker_core.wire.status import WorkerStatus
 
 _SILENCE_S = 60.0
+_BUSY_PAUSE_S = 0.2
 _CORE_LINE: Any = CoreLine
 
 
@@ -44,6 +47,10 @@ class ControlFailure(Exception):
 
 class CoreNotRunning(ControlFailure):
     """No core of this home answers."""
+
+
+class CoreBusy(ControlFailure):
+    """The core runs, but takes no further client just now."""
 
 
 class CoreGone(ControlFailure):
@@ -73,16 +80,36 @@ class ControlClient:
 
     @classmethod
     def connect(cls, paths: Paths, client: str = "cli", timeout_s: float = 5.0) -> "ControlClient":
-        """Open a line to the core of this home; raises CoreNotRunning, CoreGone or BadEndpoint."""
+        """Open a line to the core of this home, again and again while it has none free.
+
+        Raises CoreNotRunning, CoreBusy or BadEndpoint.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                return cls._connect_once(paths, client, max(0.1, deadline - time.monotonic()))
+            except CoreBusy:
+                if time.monotonic() + _BUSY_PAUSE_S > deadline:
+                    raise
+                time.sleep(random.uniform(_BUSY_PAUSE_S / 2, _BUSY_PAUSE_S))
+
+    @classmethod
+    def _connect_once(cls, paths: Paths, client: str, timeout_s: float) -> "ControlClient":
         endpoint = read_endpoint(paths)
         if endpoint is None or not endpoint_alive(endpoint):
             raise CoreNotRunning("no worker runs in this home; start one with `stoker run`")
+        busy = f"the worker (process {endpoint.pid}) serves as many clients as it can just now"
         try:
             line = _open(endpoint, timeout_s)
+        except (BlockingIOError, TimeoutError) as error:  # its queue of callers is full
+            raise CoreBusy(busy) from error
         except OSError as error:
-            raise CoreNotRunning(f"the worker (pid {endpoint.pid}) does not answer: {error}") from error
+            raise CoreNotRunning(f"the worker (process {endpoint.pid}) does not answer: {error}") from error
         try:
             return cls(line, endpoint, client, timeout_s)
+        except CoreGone as error:  # closed before its welcome, though our token is the one it published
+            line.close()
+            raise CoreBusy(busy) from error
         except BaseException:
             line.close()
             raise

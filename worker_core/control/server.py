@@ -2,7 +2,8 @@
 
 A client that does not say a proper hello in time, or says something unintelligible later, is closed without a word.
 No client can hold up another or the core: each has a bounded queue, in which the newest status replaces older ones
-and old metric points make room for new ones and are counted.
+and old metric points make room for new ones and are counted. Those who have not said hello yet take no place of those
+who have, and a process of another user is closed before it says anything.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import sys
 from collections import OrderedDict, deque
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from worker_core.control.endpoint import make_endpoint, remove_endpoint, write_endpoint
 from worker_core.control.messages import (
@@ -39,15 +40,21 @@ from worker_core.control.messages import (
 )
 from worker_core.machine.atomic_files import private_folder
 from worker_core.machine.paths import Paths
+from worker_core.machine.peers import peer_uid
 from worker_core.wire.codec import BadMessage, Message, decode, encode
 from worker_core.wire.status import WorkerStatus
 
 log = logging.getLogger(__name__)
 
 _QUEUE = 256
-_REMEMBERED_REPLIES = 256
+_MAX_OPEN_REQUESTS = 16
+_REMEMBERED_REPLIES = MAX_CLIENTS * _MAX_OPEN_REQUESTS
+_MAX_STRANGERS = 64
+"""Clients that have not said hello yet; one more closes the one that has waited longest."""
 _SILENCE_S = 3 * PING_S
 _CLIENT_LINE: Any = ClientLine
+Transport = Literal["unix", "tcp"]
+NATIVE: Transport = "tcp" if sys.platform == "win32" else "unix"
 
 
 class ControlRefused(Exception):
@@ -73,12 +80,14 @@ class Operations(Protocol):
 class ControlServer:
     """Listens for faces of this core, at most :data:`MAX_CLIENTS` of them."""
 
-    def __init__(self, paths: Paths, operations: Operations, version: str) -> None:
+    def __init__(self, paths: Paths, operations: Operations, version: str, transport: Transport = NATIVE) -> None:
+        self._transport: Transport = transport
         self._paths = paths
         self._operations = operations
         self._version = version
         self._endpoint: Endpoint | None = None
         self._server: asyncio.Server | None = None
+        self._strangers: dict[_Client, None] = {}
         self._clients: set[_Client] = set()
         self._replies: OrderedDict[str, asyncio.Future[Reply]] = OrderedDict()
         self._work: set[asyncio.Task[None]] = set()
@@ -86,8 +95,8 @@ class ControlServer:
 
     async def start(self) -> Endpoint:
         """Listen, and publish where."""
-        self._server, transport, address = await self._listen()
-        self._endpoint = make_endpoint(transport, address, self._version)
+        self._server, address = await self._listen()
+        self._endpoint = make_endpoint(self._transport, address, self._version)
         write_endpoint(self._paths, self._endpoint)
         return self._endpoint
 
@@ -96,7 +105,7 @@ class ControlServer:
         remove_endpoint(self._paths)
         if self._server is not None:
             self._server.close()
-        for client in tuple(self._clients):
+        for client in (*self._strangers, *self._clients):
             client.close()
         for task in tuple(self._work):
             task.cancel()
@@ -128,10 +137,10 @@ class ControlServer:
         self._rev += 1
         return Snapshot(rev=self._rev, status=self._operations.status())
 
-    async def _listen(self) -> tuple[asyncio.Server, Any, str]:
-        if sys.platform == "win32":
+    async def _listen(self) -> tuple[asyncio.Server, str]:
+        if self._transport == "tcp":
             server = await asyncio.start_server(self._receive, "127.0.0.1", 0, limit=MAX_LINE_BYTES)
-            return server, "tcp", f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            return server, f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         path = self._paths.control_socket
         _make_own_folder(path.parent)
         path.unlink(missing_ok=True)  # we hold the home's lock, so a socket that lies here is a dead core's
@@ -140,14 +149,16 @@ class ControlServer:
             server = await asyncio.start_unix_server(self._receive, str(path), limit=MAX_LINE_BYTES)
         finally:
             os.umask(before)
-        return server, "unix", str(path)
+        return server, str(path)
 
     def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = _Client(reader, writer)
-        if len(self._clients) >= MAX_CLIENTS:
+        if not _is_ours(writer):
             client.close()
             return
-        self._clients.add(client)
+        if len(self._strangers) >= _MAX_STRANGERS:
+            next(iter(self._strangers)).close()
+        self._strangers[client] = None
         self._start(self._serve(client))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -157,24 +168,28 @@ class ControlServer:
 
     async def _serve(self, client: "_Client") -> None:
         try:
-            if await self._welcomed(client):
+            if await self._knows(client) and len(self._clients) < MAX_CLIENTS:
+                self._clients.add(client)
+                client.offer(Welcome(v=PROTOCOL_VERSION, version=self._version, pid=os.getpid()))
                 await self._converse(client)
         finally:
             self._clients.discard(client)
             client.close()
 
-    async def _welcomed(self, client: "_Client") -> bool:
+    async def _knows(self, client: "_Client") -> bool:
+        """Whether the client says a proper hello in time."""
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
                 line = await client.read()
         except (TimeoutError, _BadLine):
             return False
+        finally:
+            self._strangers.pop(client, None)
         if not isinstance(line, Hello) or self._endpoint is None or line.v != PROTOCOL_VERSION:
             return False
         if not hmac.compare_digest(line.token.encode(), self._endpoint.token.encode()):
             log.warning("a local client with a wrong token was closed")
             return False
-        client.offer(Welcome(v=PROTOCOL_VERSION, version=self._version, pid=os.getpid()))
         return True
 
     async def _converse(self, client: "_Client") -> None:
@@ -194,15 +209,16 @@ class ControlServer:
 
     def _obey(self, client: "_Client", line: ClientLine) -> None:
         match line:
-            case Request():
+            case Request() if client.open_requests < _MAX_OPEN_REQUESTS:
+                client.open_requests += 1
                 self._start(self._answer(client, line))
+            case Request() | Hello():
+                client.close()
             case Subscribe():
                 client.subscribed, client.wants_metrics = True, line.metrics
                 client.offer_snapshot(self._snapshot())
             case Ping():
                 return
-            case Hello():
-                client.close()
 
     async def _answer(self, client: "_Client", request: Request) -> None:
         """Answer a request; one whose id came before gets the answer of then, and nothing is done twice."""
@@ -213,6 +229,7 @@ class ControlServer:
                 self._replies.popitem(last=False)
             known.set_result(await self._perform(request))
         client.offer(await asyncio.shield(known))
+        client.open_requests -= 1
 
     async def _perform(self, request: Request) -> Reply:
         try:
@@ -236,6 +253,15 @@ def _make_own_folder(folder: Path) -> None:
     private_folder(folder)
 
 
+def _is_ours(writer: asyncio.StreamWriter) -> bool:
+    """Whether the other end may be a process of our user; over TCP only its token can tell."""
+    uid = peer_uid(writer.get_extra_info("socket"))
+    if sys.platform == "win32" or uid is None or uid == os.getuid():
+        return True
+    log.warning("a process of another user (uid %d) knocked at the control channel", uid)
+    return False
+
+
 class _BadLine(Exception):
     """The line ended, or held something that no client of ours says."""
 
@@ -246,6 +272,7 @@ class _Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.subscribed = False
         self.wants_metrics = False
+        self.open_requests = 0
         self._reader = reader
         self._writer = writer
         self._lines: deque[bytes] = deque()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from worker_core.control.endpoint import read_endpoint
 from worker_core.control.messages import Request
 from worker_core.control.server import ControlRefused, ControlServer
 from worker_core.machine.atomic_files import private_folder
@@ -75,8 +76,9 @@ def answers() -> Answers:
 
 
 @pytest.fixture
-async def server(paths: Paths, answers: Answers) -> AsyncIterator[ControlServer]:
-    started = ControlServer(paths, answers, "1.2.3")
+async def server(paths: Paths, answers: Answers, request: pytest.FixtureRequest) -> AsyncIterator[ControlServer]:
+    """The server; as Windows has it where a test asks for ``tcp``."""
+    started = ControlServer(paths, answers, "1.2.3", getattr(request, "param", "unix"))
     await started.start()
     yield started
     await started.stop()
@@ -87,7 +89,12 @@ async def connect(paths: Paths, server: ControlServer) -> AsyncIterator[Any]:
     opened: list[RawLine] = []
 
     async def open_line() -> RawLine:
-        line = RawLine(*await asyncio.open_unix_connection(str(paths.control_socket)))
+        endpoint = read_endpoint(paths)
+        assert endpoint is not None
+        if endpoint.transport == "tcp":
+            line = RawLine(*await asyncio.open_connection(*endpoint.address.split(":")))
+        else:
+            line = RawLine(*await asyncio.open_unix_connection(endpoint.address))
         opened.append(line)
         return line
 

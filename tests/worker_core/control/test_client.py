@@ -2,17 +2,21 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
 import pytest
 
-from worker_core.control.client import ControlClient, ControlError, CoreGone, CoreNotRunning
+from worker_core.control.client import ControlClient, ControlError, CoreBusy, CoreGone, CoreNotRunning
 from worker_core.control.endpoint import BadEndpoint, endpoint_alive, make_endpoint, read_endpoint, write_endpoint
-from worker_core.control.messages import ModeArgs, Snapshot
+from worker_core.control.messages import MAX_CLIENTS, ModeArgs, Snapshot
 from worker_core.control.server import ControlServer
+from worker_core.machine.atomic_files import private_folder
 from worker_core.machine.paths import Paths
 
 
@@ -107,3 +111,42 @@ def test_every_endpoint_has_a_token_of_its_own() -> None:
     assert len(tokens) == 10
     assert all(len(token) == 64 for token in tokens)
     assert os.getpid() == make_endpoint("unix", "x", "1").pid
+
+
+async def test_a_burst_of_callers_is_served_one_after_the_other_and_none_hears_that_no_worker_runs(
+    server: ControlServer, paths: Paths
+) -> None:
+    def ask(_: int) -> str:
+        with ControlClient.connect(paths, timeout_s=30.0) as client:
+            return client.status().state
+
+    with ThreadPoolExecutor(120) as pool:
+        loop = asyncio.get_running_loop()
+        states = await asyncio.gather(*(loop.run_in_executor(pool, ask, number) for number in range(120)))
+    assert states == ["available"] * 120
+
+
+async def test_a_worker_with_all_lines_taken_is_busy_and_not_gone(server: ControlServer, paths: Paths) -> None:
+    def call() -> None:
+        with ExitStack() as held:
+            for _ in range(MAX_CLIENTS):
+                held.enter_context(ControlClient.connect(paths))
+            with pytest.raises(CoreBusy, match="as many clients as it can"):
+                ControlClient.connect(paths, timeout_s=0.5)
+        ControlClient.connect(paths).close()
+
+    await asyncio.to_thread(call)
+
+
+def test_a_queue_of_callers_that_is_full_is_busy_and_not_gone(paths: Paths) -> None:
+    with socket.socket(socket.AF_UNIX) as deaf, ExitStack() as callers:
+        private_folder(paths.control_socket.parent)
+        deaf.bind(str(paths.control_socket))
+        deaf.listen(0)
+        write_endpoint(paths, make_endpoint("unix", str(paths.control_socket), "1"))
+        for _ in range(2):
+            caller = callers.enter_context(socket.socket(socket.AF_UNIX))
+            caller.setblocking(False)
+            caller.connect_ex(str(paths.control_socket))
+        with pytest.raises(CoreBusy):
+            ControlClient.connect(paths, timeout_s=0.5)

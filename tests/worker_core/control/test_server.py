@@ -4,15 +4,21 @@ import asyncio
 import json
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from worker_core.control.endpoint import read_endpoint
 from worker_core.control.messages import MAX_CLIENTS, MAX_LINE_BYTES, Hello, MetricEvent, Request, Subscribe
 from worker_core.control.server import ControlServer
-from worker_core.machine.paths import Paths
+from worker_core.machine.atomic_files import private_folder
+from worker_core.machine.paths import Paths, find_paths
+from worker_core.wire.codec import encode
+from worker_core.wire.status import WorkerStatus
 
 HOSTILE = {
     "an HTTP verb": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -28,6 +34,8 @@ HOSTILE = {
     "deep JSON": b"[" * 100_000 + b"\n",
     "an endless line": b"a" * (MAX_LINE_BYTES + 10_000),
     "an empty line": b"\n",
+    "a name that was bound again": b"GET /unpair HTTP/1.1\r\nHost: attacker.example\r\n\r\n",
+    "JSON that is a script's": b'POST / HTTP/1.0\r\n\r\n{"type":"hello","v":1,"client":"x","token":"TOKEN"}\n',
 }
 
 
@@ -42,6 +50,7 @@ async def greet(connect: Any, paths: Paths) -> Any:
     return line
 
 
+@pytest.mark.parametrize("server", ["unix", "tcp"], indirect=True)
 @pytest.mark.parametrize("kind", HOSTILE)
 async def test_anything_but_a_proper_hello_is_closed_without_a_word(
     connect: Any, paths: Paths, answers: Any, kind: str
@@ -172,7 +181,11 @@ async def test_a_client_that_never_reads_disturbs_no_other(
 
 async def test_one_client_too_many_is_closed_and_those_before_stay(connect: Any, paths: Paths) -> None:
     lines = [await greet(connect, paths) for _ in range(MAX_CLIENTS)]
-    assert await (await connect()).closed()
+    endpoint = read_endpoint(paths)
+    assert endpoint is not None
+    extra = await connect()
+    await extra.say(Hello(v=1, token=endpoint.token, client="test"))
+    assert await extra.closed()
     lines[0].writer.close()
     await asyncio.sleep(0.05)
     await greet(connect, paths)
@@ -188,3 +201,128 @@ async def test_a_stopped_server_leaves_neither_socket_nor_endpoint(
     assert await line.closed()
     assert read_endpoint(paths) is None
     assert not paths.control_socket.parent.exists()
+
+
+async def test_those_who_never_say_hello_take_no_place_of_those_who_do(connect: Any, paths: Paths) -> None:
+    for _ in range(100):
+        await connect()
+    line = await greet(connect, paths)
+    await line.say(Request(id="a", op="ping"))
+    assert json.loads(await line.hear())["id"] == "a"
+
+
+async def test_a_client_that_asks_without_end_is_closed_and_nobody_else(
+    connect: Any, paths: Paths, answers: Any
+) -> None:
+    greedy, other = await greet(connect, paths), await greet(connect, paths)
+    answers.hold.clear()
+    for number in range(200):
+        await greedy.say(Request(id=f"r{number}", op="ping"))
+    assert await greedy.closed()
+    assert len(answers.asked) <= 16
+    answers.hold.set()
+    await other.say(Request(id="a", op="ping"))
+    assert json.loads(await other.hear())["id"] == "a"
+
+
+KNOCK = """
+import json, os, socket, sys
+address, token = sys.argv[1:]
+os.setuid(65534)
+line = socket.socket(socket.AF_UNIX)
+line.connect(address)
+hello = {"type": "hello", "v": 1, "client": "x", "token": token}
+request = {"type": "request", "id": "1", "op": "unpair", "args": {}}
+try:
+    line.sendall(json.dumps(hello).encode() + b"\\n" + json.dumps(request).encode() + b"\\n")
+    print(line.recv(4096))
+except ConnectionError:
+    print(b"")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="only root can become somebody else")
+async def test_a_process_of_another_user_is_closed_even_with_the_token_and_the_folder_open(
+    server: ControlServer, paths: Paths, answers: Any
+) -> None:
+    endpoint = read_endpoint(paths)
+    assert endpoint is not None
+    _open_to_all(Path(endpoint.address))
+    knock = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", KNOCK, endpoint.address, endpoint.token, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await asyncio.wait_for(knock.communicate(), 30)
+    assert said.strip() == b"b''"
+    assert answers.asked == []
+
+
+def _open_to_all(address: Path) -> None:
+    address.chmod(0o666)
+    for folder in address.parents:
+        if folder.stat().st_uid == 0 and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+
+
+_LETTERS = st.text(max_size=20)
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | _LETTERS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_LETTERS, inner, max_size=4),
+    max_leaves=8,
+)
+_ALMOST = st.dictionaries(
+    st.sampled_from(["type", "v", "token", "client", "id", "op", "args", "metrics"]),
+    st.sampled_from(["hello", "request", "subscribe", "welcome", 1, None, "unpair", "mode"]) | _JSON,
+)
+_LINES = st.lists(
+    (st.binary(max_size=300) | (_JSON | _ALMOST).map(lambda said: json.dumps(said).encode())), min_size=1, max_size=5
+).map(b"\n".join)
+
+
+class Answers:
+    """Operations that count what they are asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+
+    def status(self) -> WorkerStatus:
+        return WorkerStatus(state="available")
+
+    async def perform(self, request: Request) -> object:
+        self.asked.append(request)
+        return {}
+
+
+def test_no_bytes_whatsoever_open_the_channel_or_hurt_it(tmp_path: Path) -> None:
+    """One loop and one server for all examples; each speaks on a line of its own."""
+    paths = find_paths(str(tmp_path / "home"))
+    private_folder(paths.data)
+    answers = Answers()
+    with asyncio.Runner() as runner:
+        server = ControlServer(paths, answers, "1.2.3")
+        runner.run(server.start())
+
+        @settings(max_examples=80, deadline=None)
+        @given(_LINES)
+        def speak(said: bytes) -> None:
+            assert runner.run(_speak(paths, said)) == b""
+
+        speak()
+        endpoint = read_endpoint(paths)
+        assert endpoint is not None
+        hello = encode(Hello(v=1, token=endpoint.token, client="test"))
+        assert b'"type":"welcome"' in runner.run(_speak(paths, hello))
+        runner.run(server.stop())
+    assert answers.asked == []
+
+
+async def _speak(paths: Paths, said: bytes) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(str(paths.control_socket))
+    writer.write(said + b"\n")
+    writer.write_eof()
+    try:
+        async with asyncio.timeout(10):
+            return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
