@@ -81,7 +81,7 @@ def fenced(record: Record, counts: Counts) -> Iterator[str]:
         if item.granted:
             repeated.add((mine.attempt, item.verb))
         if item.granted and newer and not again:
-            yield f"a late {item.verb} of attempt {mine.attempt} (epoch {mine.epoch}) was taken after epoch {newer[0].epoch}"
+            yield f"a late {item.verb} of {mine.attempt}, epoch {mine.epoch}, was taken after epoch {newer[0].epoch}"
 
 
 def silent_after_revocation(record: Record, worker: str, revoked_at: float) -> Iterator[str]:

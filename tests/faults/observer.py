@@ -1,4 +1,4 @@
-"""Looks at a site again and again while faults happen, through /proc and the people's API, and notes what must never be."""
+"""Looks at a site again and again while faults happen, through /proc and the API, and notes what must never be."""
 
 from dataclasses import dataclass, field
 

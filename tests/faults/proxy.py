@@ -185,7 +185,7 @@ class _Line:
     async def _hold(self, rule: Rule) -> None:
         """Be a wall for as long as the rule is in force."""
         book = self._proxy.book
-        while book.holds(rule) and self._proxy.book is book:
+        while book.holds(rule) and self._proxy.book is book:  # noqa: ASYNC110 - rules change in other threads
             await asyncio.sleep(_LOOK_S)
 
     async def _exchange(self, request: Request) -> _Answer:

@@ -1,4 +1,4 @@
-"""Scripted readings for real processes: the worker's clock, disk and GPUs, the coordinator's clock, a small real disk."""
+"""Scripted readings for real processes: a worker's clock, disk and GPUs, a coordinator's clock, a small real disk."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A pole on a cart for fault campaigns: takes its time, tells the hash of each file the trainer wrote, goes wrong on request."""
+"""A pole on a cart for fault campaigns: takes its time, hashes what the trainer wrote, goes wrong on request."""
 
 import hashlib
 import os
