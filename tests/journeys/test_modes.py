@@ -5,6 +5,8 @@ import time
 from tests.journeys.conftest import Stack, job_spec, paced_spec
 
 GRACE_S = 30.0
+TAKEN_S = 3.0
+"""From the start of the command `resume` to the acceptance of the job that waits."""
 
 
 def test_a_drained_worker_finishes_its_job_and_takes_the_next_after_resume(stack: Stack) -> None:
@@ -22,7 +24,10 @@ def test_a_drained_worker_finishes_its_job_and_takes_the_next_after_resume(stack
     assert (held_back.state, held_back.attempt, held_back.offered) == ("queued", 0, False)
     assert held_back.reason
 
+    resumed = time.monotonic()
     assert worker.command("resume").code == 0
+    stack.wait_job(waiting, lambda job: job.attempt == 1, "the worker takes it")
+    assert time.monotonic() - resumed < 3 * TAKEN_S
     assert stack.wait_end(waiting).state == "succeeded"
 
 
