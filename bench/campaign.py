@@ -1,7 +1,7 @@
 """Random schedules of faults against real processes: what must hold is checked from outside after each.
 
-Target: no violation in any schedule, else the exit code is 1. A violated schedule prints its seed and what was wrong and
-keeps its folder with every log; ``--schedules 1 --seed S`` runs that plan again.
+Target: no violation in any schedule, else the exit code is 1. A violated schedule prints its seed and what was
+wrong, and keeps its folder with every log; ``--schedules 1 --seed S`` runs that plan again.
 """
 
 import shutil

@@ -25,7 +25,7 @@ from worker_core.wire.client import JobView
 from worker_core.wire.vocabulary import JOB_END_STATES
 
 TARGET_MS = 10_000.0
-_JOB = PlannedJob(at_s=0.0, kind="plain", steps=1600, step_s=0.004, at=0, max_attempts=3)
+_JOB = PlannedJob(at_s=0.0, kind="plain", steps=1600, step_s=0.004, at=0, max_attempts=3, stops_alone=False)
 _WRITES = ("events", "artifacts", "complete", "release")
 
 

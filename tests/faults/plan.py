@@ -110,6 +110,8 @@ class PlannedJob:
     at: int
     """At which step of its process it goes wrong."""
     max_attempts: int
+    stops_alone: bool
+    """Whether it ends when its lease may be lost, instead of going on."""
 
 
 @dataclass(frozen=True)
@@ -124,12 +126,12 @@ class Plan:
     """Whether the first worker's home lies on a disk of a few megabytes that can really be full."""
 
 
-def draw(seed: int, window_s: float = 4.0) -> Plan:
+def draw(seed: int, window_s: float = 5.0) -> Plan:
     """Return the plan of a seed; faults begin within ``window_s``."""
     dice = random.Random(seed)
     stations = dice.choice((1, 2, 2))
     jobs = tuple(_draw_job(dice) for _ in range(dice.randint(2, 3)))
-    faults = tuple(sorted((_draw_fault(dice, window_s) for _ in range(dice.randint(2, 5))), key=lambda f: f.at_s))
+    faults = tuple(sorted((_draw_fault(dice, window_s) for _ in range(dice.randint(3, 7))), key=lambda f: f.at_s))
     full = any(fault.kind == "full-disk" for fault in faults)
     return Plan(seed, stations, jobs, faults, small_disk=full and dice.random() < 0.7)
 
@@ -145,6 +147,7 @@ def _draw_job(dice: random.Random) -> PlannedJob:
         step_s=dice.choice((0.001, 0.002, 0.003)),
         at=dice.randrange(60, 400),
         max_attempts=dice.choice((1, 2, 3)),
+        stops_alone=dice.random() < 0.25,
     )
 
 
@@ -183,4 +186,5 @@ def spec_of(job: PlannedJob, name: str) -> dict[str, object]:
         "checkpoint": {"every_minutes": 0.01, "grace_seconds": 5, "keep": 50},
         "retry": {"max_attempts": job.max_attempts},
         "max_offline_minutes": 0.05,
+        "on_lease_loss": "stop" if job.stops_alone else "continue",
     }
