@@ -8,23 +8,40 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import Connection, insert, select
 from starlette.applications import Starlette
 
+from coordinator.accounts.audit import Audit
 from coordinator.accounts.ground import Ground
+from coordinator.accounts.held_workers import HeldWorkers
 from coordinator.accounts.housekeeping import forget_old_rows
+from coordinator.accounts.key_changes import KeyChanges
 from coordinator.accounts.keys import CoordinatorKeys
 from coordinator.accounts.logins import Logins
 from coordinator.accounts.pairings import Pairings
 from coordinator.accounts.people import People
 from coordinator.accounts.presence import Presence
 from coordinator.accounts.proofs import Nonces, Proofs
+from coordinator.accounts.rates import RateBook
+from coordinator.accounts.restoring import Restoring
 from coordinator.accounts.sessions import Sessions
 from coordinator.accounts.workers import Workers
-from coordinator.api import admin, artifacts, changes, jobs, meta, pairing, people, sessions, uploads, work, workers
+from coordinator.api import (
+    admin,
+    artifacts,
+    audit,
+    changes,
+    jobs,
+    meta,
+    pairing,
+    people,
+    sessions,
+    uploads,
+    work,
+    workers,
+)
 from coordinator.api.app import create_app
 from coordinator.api.context import Services
-from coordinator.clock import Clock, open_clock
+from coordinator.clock import open_clock
 from coordinator.console import pages
 from coordinator.console import routes as console
 from coordinator.queue.service import QueueService
@@ -32,7 +49,7 @@ from coordinator.rounds import every
 from coordinator.settings import Settings
 from coordinator.storage.data_folder import DataFolder
 from coordinator.storage.database import Database
-from coordinator.storage.schema import coordinator_row
+from coordinator.storage.generation import Generation
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +61,19 @@ def build_services(folder: DataFolder, settings: Settings, public_url: str) -> S
     """Open a data folder and return the services on it; :func:`running` brings them to life."""
     clock = open_clock(settings.clock_file)
     db = Database.open(folder.database)
-    generation = db.write_sync(lambda conn: _generation(conn, clock))
+    stamps = Generation.open(db, folder.path, clock.now())
+    generation = stamps.number
     keys = CoordinatorKeys.load(folder.path)
     presence = Presence(db, clock, settings.worker.stale_s)
     queue = QueueService(
         db=db, settings=settings, clock=clock, keys=keys, generation=generation, presence=presence, data=folder.path
     )
-    people_ = People(db, clock, settings)
+    rates = RateBook(db, clock)
+    people_ = People(db, clock, settings, rates)
     ground = Ground(db=db, clock=clock, settings=settings, keys=keys, generation=generation, work=queue)
     workers_ = Workers(ground, presence, folder.path)
+    sessions_ = Sessions(ground, presence)
+    queue.leases.on_repeated_beat = sessions_.beat_repeats
     origins = origins_of(public_url)
     return Services(
         settings=settings,
@@ -66,9 +87,15 @@ def build_services(folder: DataFolder, settings: Settings, public_url: str) -> S
         people=people_,
         logins=Logins(db, clock, settings, people_),
         proofs=Proofs(Nonces(clock, settings.nonce_s), origins_with_path(public_url, origins)),
-        pairings=Pairings(ground, workers_, public_url),
-        sessions=Sessions(ground, presence),
+        pairings=Pairings(ground, workers_, public_url, rates),
+        rates=rates,
+        restoring=Restoring(ground, stamps, folder.path),
+        sessions=sessions_,
         workers=workers_,
+        held=HeldWorkers(ground, workers_),
+        key_changes=KeyChanges(ground, folder.path),
+        audit=Audit(db, clock),
+        stamps=stamps,
         presence=presence,
         queue=queue,
         admin_key=secrets.token_urlsafe(32),
@@ -77,7 +104,7 @@ def build_services(folder: DataFolder, settings: Settings, public_url: str) -> S
 
 def build_app(services: Services) -> Starlette:
     """Return the web application with the endpoints of every part."""
-    modules = (meta, pairing, sessions, workers, people, admin, work, uploads, jobs, artifacts, changes)
+    modules = (meta, pairing, sessions, workers, people, admin, audit, work, uploads, jobs, artifacts, changes)
     routes = [route for module in modules for route in module.routes]
     return create_app(services, [*routes, *console.routes], pages.error_page)
 
@@ -86,6 +113,8 @@ def build_app(services: Services) -> Starlette:
 async def running(services: Services) -> AsyncGenerator[None]:
     """Run what goes on beside requests; afterwards everything is written down and the database closed."""
     await services.presence.load()
+    await services.rates.load()
+    await services.restoring.run()
     await services.queue.on_start()
     settings = services.settings
     tasks = [
@@ -93,6 +122,7 @@ async def running(services: Services) -> AsyncGenerator[None]:
         for job in (
             *services.queue.tasks(),
             every(settings.presence_flush_s, services.presence.flush),
+            every(settings.presence_flush_s, services.rates.flush),
             every(settings.housekeeping_s, lambda: _keep_house(services)),
         )
     ]
@@ -104,6 +134,8 @@ async def running(services: Services) -> AsyncGenerator[None]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await services.presence.flush()
+        await services.rates.flush()
+        await services.stamps.advance()
         await asyncio.to_thread(services.db.close)
 
 
@@ -136,6 +168,8 @@ def origins_with_path(public_url: str, origins: list[str]) -> list[str]:
 async def _keep_house(services: Services) -> None:
     now = services.clock.now()
     await services.db.write(lambda conn: forget_old_rows(conn, services.settings, now))
+    await services.rates.tidy()
+    await services.stamps.advance()
 
 
 async def _run(services: Services, job: Coroutine[Any, Any, None]) -> None:
@@ -146,11 +180,3 @@ async def _run(services: Services, job: Coroutine[Any, Any, None]) -> None:
         log.exception("a part of the coordinator failed; it stops")
         services.failed = True
         stop(services)
-
-
-def _generation(conn: Connection, clock: Clock) -> int:
-    row = conn.execute(select(coordinator_row)).first()
-    if row is not None:
-        return row.generation
-    conn.execute(insert(coordinator_row).values(id=1, generation=1, created_at=clock.now()))
-    return 1

@@ -4,6 +4,7 @@ import json
 
 from sqlalchemy import Connection, insert
 
+from coordinator.accounts.audit import record
 from coordinator.accounts.people import Person
 from coordinator.accounts.workers import check_name_free, checked_scopes
 from coordinator.storage.database import AnyRow
@@ -29,6 +30,7 @@ def insert_worker(
     cap_s = approval.hard_cap_s or hard_cap_s
     if cap_s > LONGEST_CAP_S:
         raise problem("invalid-request", "hard_cap_s is at most a hundred years")
+    scopes = checked_scopes(approval.job_scopes)
     conn.execute(
         insert(worker).values(
             id=worker_id,
@@ -39,7 +41,7 @@ def insert_worker(
             approved_by=person.email,
             host=waiting.host,
             version=waiting.worker_version,
-            job_scopes=json.dumps(checked_scopes(approval.job_scopes)),
+            job_scopes=json.dumps(scopes),
             auth_length_s=approval.authorization_s,
             auth_expires_at=now + min(approval.authorization_s, cap_s),
             extend_while_healthy=approval.extend_while_healthy,
@@ -47,4 +49,6 @@ def insert_worker(
             person_acted_at=now,
         )
     )
+    detail = f"may run {', '.join(scopes) or 'nothing'}; from {waiting.ip}, fingerprint {waiting.fingerprint}"
+    record(conn, person.account_id, now, person.email, "approved", worker_id, approval.name, detail)
     return worker_id

@@ -1,12 +1,16 @@
 """What a worker may do right now: its authorization row, read as rules."""
 
+from typing import Literal
+
 from sqlalchemy import Connection, select
 
 from coordinator.clock import rfc3339
 from coordinator.storage.database import AnyRow
 from coordinator.storage.schema import session, worker
 from worker_core.wire.problems import ProblemError, problem
-from worker_core.wire.session import Authorization, Control, Observed
+from worker_core.wire.session import Authorization
+
+Held = Literal["", "credential-conflict", "confirm-needed"]
 
 
 def authorization_of(row: AnyRow, now: float) -> Authorization:
@@ -25,29 +29,28 @@ def hard_cap_at(row: AnyRow) -> float | None:
     return None if row.hard_cap_s is None else row.person_acted_at + row.hard_cap_s
 
 
-def control_of(row: AnyRow, now: float, generation: int) -> Control:
-    """Return the control document of a worker."""
-    return Control(
-        gen=generation,
-        rev=row.rev,
-        console_mode=row.console_mode,
-        authorization=authorization_of(row, now),
-        by=row.mode_by,
-        reason=row.mode_reason,
-    )
-
-
-def control_for(conn: Connection, worker_id: str, observed: Observed, *, now: float, gen: int) -> Control | None:
-    """Return the control document when the worker has observed another one (an older or, after a restore, a newer)."""
-    row = conn.execute(select(worker).where(worker.c.id == worker_id)).one()
-    if observed.gen == gen and observed.rev == row.rev:
-        return None
-    return control_of(row, now, gen)
-
-
 def may_take_work(row: AnyRow, now: float) -> bool:
     """Tell whether a worker may be offered a job, as far as the coordinator's side decides it."""
-    return row.revoked_at is None and row.auth_expires_at > now and row.console_mode == "run"
+    may = row.revoked_at is None and row.auth_expires_at > now and row.console_mode == "run"
+    return may and not held_back(row)
+
+
+def held_back(row: AnyRow) -> Held:
+    """Return why a worker gets no offers until a person decides; nothing where it may get them."""
+    if row.conflict is not None:
+        return "credential-conflict"
+    return "confirm-needed" if row.confirm_at is not None else ""
+
+
+def key_replaced(past: AnyRow) -> ProblemError:
+    """Return the refusal of a key that is not a worker's any more."""
+    if past.revocation is not None:
+        return problem("worker-revoked", "this worker was revoked", signed=past.revocation)
+    return problem(
+        "key-replaced",
+        f"this worker changed its key {rfc3339(past.ended_at)}, and this computer has the older one. If another "
+        "machine had a copy of the credential, that one was kept: unpair here and pair again",
+    )
 
 
 def worker_revoked(row: AnyRow) -> ProblemError:

@@ -2,6 +2,7 @@
 
 from sqlalchemy import Connection, delete, exists
 
+from coordinator.accounts.audit import forget_old_entries
 from coordinator.settings import Settings
 from coordinator.storage.idempotency import forget_old_answers
 from coordinator.storage.schema import login, pairing, session, worker_token
@@ -15,7 +16,11 @@ def forget_old_rows(conn: Connection, settings: Settings, now: float) -> None:
     conn.execute(delete(worker_token).where(worker_token.c.expires_at < now - settings.token_ttl_s))
     # Who still sends a token of an ended connection is told why it ended; after that nobody asks.
     spoken_of = exists().where(worker_token.c.session_id == session.c.id)
-    conn.execute(delete(session).where(session.c.ended_at < now - CONNECTIONS_KEPT_S, ~spoken_of))
+    # The newest connection of a worker stays: by it a copied credential is told from an honest restart.
+    later = session.alias("later")
+    has_newer = exists().where(later.c.worker_id == session.c.worker_id, later.c.created_at > session.c.created_at)
+    conn.execute(delete(session).where(session.c.ended_at < now - CONNECTIONS_KEPT_S, ~spoken_of, has_newer))
     conn.execute(delete(login).where(login.c.expires_at < now))
     conn.execute(delete(pairing).where(pairing.c.expires_at < now - PAIRINGS_KEPT_S))
+    forget_old_entries(conn, now - settings.audit_keep_s)
     forget_old_answers(conn, now - settings.idempotency_keep_s)

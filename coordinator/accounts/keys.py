@@ -4,14 +4,16 @@ import hashlib
 from pathlib import Path
 
 from joserfc import jws
+from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
 
 from coordinator.errors import HostError
 from coordinator.storage.private_files import write_private
-from worker_core.wire.codec import encode
-from worker_core.wire.signed import ALGORITHM, Offer, Revocation
+from worker_core.wire.codec import BadMessage, decode, encode
+from worker_core.wire.signed import ALGORITHM, NextKey, Offer, Revocation
 
 KEY_NAME = "coordinator-key.pem"
+NEXT_KEY_NAME = "coordinator-key-next.pem"
 
 Jwk = dict[str, str]
 
@@ -21,37 +23,66 @@ class UnusableKey(HostError):
 
 
 class CoordinatorKeys:
-    """Signs offers and revocations."""
+    """Signs offers, revocations and the name of the key that comes next."""
 
-    def __init__(self, key: OKPKey) -> None:
+    def __init__(self, key: OKPKey, next_key: OKPKey | None = None) -> None:
         self._key = key
         self.public: Jwk = public_jwk(key)
         self.thumbprint = key.thumbprint()
+        self.next: Jwk | None = public_jwk(next_key) if next_key is not None else None
 
     @classmethod
     def load(cls, data: Path) -> "CoordinatorKeys":
         """Read the key of a data folder, or make it. Raises :class:`UnusableKey`."""
         path = data / KEY_NAME
         if not path.exists():
-            key = OKPKey.generate_key("Ed25519")
-            write_private(path, key.as_pem(private=True))
-            return cls(key)
-        try:
-            return cls(OKPKey.import_key(path.read_bytes()))
-        except (OSError, ValueError) as error:
-            raise UnusableKey(
-                f"cannot read the coordinator's key {path}: {error}. Restore it from a backup; "
-                "with a new key every worker would have to pair again."
-            ) from error
+            make_key(path)
+        following = data / NEXT_KEY_NAME
+        return cls(_read_key(path), _read_key(following) if following.exists() else None)
 
     def jwks(self) -> dict[str, list[Jwk]]:
         """Return the JWK set that workers pin."""
-        return {"keys": [{**self.public, "kid": self.thumbprint, "alg": ALGORITHM, "use": "sig"}]}
+        keys = [self.public] if self.next is None else [self.public, self.next]
+        return {"keys": [{**key, "kid": thumbprint_of(key), "alg": ALGORITHM, "use": "sig"} for key in keys]}
 
-    def sign(self, message: Offer | Revocation) -> str:
+    def sign(self, message: Offer | Revocation | NextKey) -> str:
         """Return a compact JWS of a signed object."""
         header = {"alg": ALGORITHM, "kid": self.thumbprint}
         return jws.serialize_compact(header, encode(message), self._key, algorithms=[ALGORITHM])
+
+    def announce_next(self, worker_id: str, thumbprint: str, generation: int) -> str | None:
+        """Return the signed name of the key that comes next, for one worker to pin; None while there is none."""
+        if self.next is None:
+            return None
+        return self.sign(NextKey(worker_id=worker_id, thumbprint=thumbprint, gen=generation, **self.next))
+
+    def opened_offer(self, compact: str) -> Offer | None:
+        """Return an offer that we signed ourselves, read back from a worker; None when it is not ours."""
+        try:
+            signed = jws.deserialize_compact(compact, self._key, algorithms=[ALGORITHM])
+            return decode(signed.payload or b"", Offer)
+        except (JoseError, BadMessage, ValueError):
+            return None
+
+
+def make_key(path: Path) -> None:
+    """Make a new key in a private file."""
+    write_private(path, OKPKey.generate_key("Ed25519").as_pem(private=True))
+
+
+def thumbprint_of(public: Jwk) -> str:
+    """Return the RFC 7638 thumbprint of a public key."""
+    return OKPKey.import_key(dict(public)).thumbprint()
+
+
+def _read_key(path: Path) -> OKPKey:
+    try:
+        return OKPKey.import_key(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UnusableKey(
+            f"cannot read the coordinator's key {path}: {error}. Restore it from a backup; "
+            "with a new key every worker would have to pair again."
+        ) from error
 
 
 def public_jwk(key: OKPKey) -> Jwk:

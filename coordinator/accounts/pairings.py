@@ -5,13 +5,15 @@ import secrets
 from sqlalchemy import Connection, func, insert, select, update
 
 from coordinator.accounts.approvals import insert_worker
+from coordinator.accounts.audit import record
 from coordinator.accounts.authorization import authorization_of
 from coordinator.accounts.ground import Ground
 from coordinator.accounts.keys import fingerprint_words
 from coordinator.accounts.networks import counted_address, network_of
 from coordinator.accounts.people import Person
-from coordinator.accounts.rates import RateLimit
+from coordinator.accounts.rates import RateBook
 from coordinator.accounts.secrets import hash_secret, new_secret
+from coordinator.accounts.tries import CodeTries
 from coordinator.accounts.workers import Workers
 from coordinator.storage.database import AnyRow
 from coordinator.storage.idempotency import Answer, idempotent
@@ -38,13 +40,12 @@ HOUR_S = 3600.0
 MAX_INTERVAL_S = 60.0
 POLL_EARLY_S = 0.5
 """A poll this much too early is still on time: networks do not keep step."""
-EVERYBODY = "everybody"
 
 
 class Pairings:
     """All pairings, from a workstation's request to a person's decision."""
 
-    def __init__(self, ground: Ground, workers: Workers, public_url: str) -> None:
+    def __init__(self, ground: Ground, workers: Workers, public_url: str, rates: RateBook) -> None:
         self._db = ground.db
         self._clock = ground.clock
         self._settings = ground.settings
@@ -53,19 +54,14 @@ class Pairings:
         self._work = ground.work
         self._workers = workers
         self._public_url = public_url
-        clock, settings = ground.clock, ground.settings
-        self._by_ip = RateLimit(clock, settings.pairings_per_ip_hour, HOUR_S)
-        self._by_email = RateLimit(clock, settings.pairings_per_email_network_hour, HOUR_S)
-        self._wrong_by_person = RateLimit(
-            clock, settings.wrong_codes, settings.wrong_codes_window_s, settings.wrong_codes_lock_s
-        )
-        self._wrong_by_account = RateLimit(clock, settings.wrong_codes_per_account_hour, HOUR_S)
-        self._wrong_by_ip = RateLimit(clock, settings.wrong_codes_per_ip_hour, HOUR_S)
-        self._wrong_by_all = RateLimit(clock, settings.wrong_codes_global_hour, HOUR_S)
+        settings = ground.settings
+        self._by_ip = rates.limit("pairing by address", settings.pairings_per_ip_hour, HOUR_S)
+        self._by_email = rates.limit("pairing by e-mail and network", settings.pairings_per_email_network_hour, HOUR_S)
+        self.tries = CodeTries(ground, rates)
 
     async def start(self, thumbprint: str, request: PairingRequest, ip: str) -> PairingStarted:
         """Give a key its codes (P1); whether the e-mail has an account is not looked at, so it cannot show."""
-        self._wrong_by_all.check(EVERYBODY, "pairing is switched off for a while; too many wrong codes were tried")
+        self.tries.check_switched_on()
         email = request.email.strip().lower()
         source = f"{email} {network_of(ip)}"
         detail = "too many pairings were started from here; wait and try again"
@@ -98,13 +94,12 @@ class Pairings:
         except BadUserCode as error:
             raise problem("invalid-request", str(error)) from error
         # Counted before the look and taken back after a find, so that many looks at once gain nothing.
-        tries = self._count_try(person, ip)
+        tried = self.tries.begin(person, ip)
         found = await self._db.write(lambda conn: self._look_up(conn, person, code))
         if found is None:
-            left = self._wrong_by_person.left(person.email)
+            left = await self.tries.was_wrong(person, ip)
             raise problem("code-not-found", f"no pairing waits for this code; {left} tries left")
-        for limit, key in tries:
-            limit.unmark(key)
+        self.tries.was_right(tried)
         return self._found(found, ip)
 
     async def found(self, person: Person, pairing_id: str, ip: str) -> PairingFound:
@@ -274,6 +269,9 @@ class Pairings:
                 raise problem("pairing-expired", "the code has expired; start a new pairing on the workstation")
             raise problem("already-decided", f"this pairing is {row.state} already")
         self._work.record_change(conn, person.account_id, "pairing", pairing_id)
+        if state == "denied":
+            row = _of_person(conn, person, pairing_id)
+            record(conn, person.account_id, now, person.email, "denied", row.id, row.device_name, f"from {row.ip}")
 
     def _found(self, row: AnyRow, ip: str) -> PairingFound:
         return PairingFound(
@@ -286,19 +284,6 @@ class Pairings:
             fingerprint=row.fingerprint,
             worker_version=row.worker_version,
         )
-
-    def _count_try(self, person: Person, ip: str) -> tuple[tuple[RateLimit, str], ...]:
-        tries = (
-            (self._wrong_by_person, person.email),
-            (self._wrong_by_account, person.account_id),
-            (self._wrong_by_ip, counted_address(ip)),
-            (self._wrong_by_all, EVERYBODY),
-        )
-        for limit, key in tries:
-            limit.check(key, "too many wrong codes; wait and try again")
-        for limit, key in tries:
-            limit.mark(key)
-        return tries
 
 
 def _undecided(error: str, detail: str, interval: float | None = None) -> ProblemError:

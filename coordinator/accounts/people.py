@@ -11,7 +11,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import Connection, delete, func, insert, select
 
 from coordinator.accounts.networks import counted_address, network_of
-from coordinator.accounts.rates import RateLimit
+from coordinator.accounts.rates import RateBook
 from coordinator.accounts.secrets import hash_secret, new_secret
 from coordinator.clock import Clock
 from coordinator.errors import HostError
@@ -68,15 +68,16 @@ class BadAccount(HostError):
 class People:
     """Accounts, passwords and API tokens."""
 
-    def __init__(self, db: Database, clock: Clock, settings: Settings) -> None:
+    def __init__(self, db: Database, clock: Clock, settings: Settings, rates: RateBook) -> None:
         self._db = db
         self._clock = clock
         self._hasher = PasswordHasher()
         self._hashing = asyncio.Semaphore(_HASHINGS_AT_ONCE)
         # From one network few tries; from everywhere more, so that a stranger cannot lock the owner out with ten.
-        self._by_email_network = RateLimit(clock, settings.logins_per_email, settings.logins_window_s)
-        self._by_email = RateLimit(clock, settings.logins_per_email * EVERYWHERE, settings.logins_window_s)
-        self._by_ip = RateLimit(clock, settings.logins_per_ip, settings.logins_window_s)
+        per_email, window_s = settings.logins_per_email, settings.logins_window_s
+        self._by_email_network = rates.limit("log-in by e-mail and network", per_email, window_s)
+        self._by_email = rates.limit("log-in by e-mail", per_email * EVERYWHERE, window_s)
+        self._by_ip = rates.limit("log-in by address", settings.logins_per_ip, window_s)
 
     async def add(self, email: str, password: str) -> Account:
         """Make an account; raises :class:`BadAccount`."""

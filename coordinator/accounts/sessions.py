@@ -4,17 +4,20 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select, update
 
-from coordinator.accounts.authorization import assert_worker_live, control_of, ended_session, worker_revoked
+from coordinator.accounts.authorization import assert_worker_live, ended_session, key_replaced, worker_revoked
+from coordinator.accounts.clone_rules import Alarm, Late, Numbers, Same, Wait, judge
+from coordinator.accounts.conflicts import newcomer_of, newest_session, note_knock, raise_alarm, standing_of
+from coordinator.accounts.controls import control_of
 from coordinator.accounts.ground import Ground
 from coordinator.accounts.health import is_older
 from coordinator.accounts.presence import Presence
 from coordinator.accounts.secrets import hash_secret, new_secret
 from coordinator.storage.database import AnyRow, after_commit
-from coordinator.storage.schema import session, worker, worker_token
+from coordinator.storage.schema import past_key, session, worker, worker_token
 from worker_core.wire.codec import BadMessage, convert, encode
 from worker_core.wire.ids import new_id
 from worker_core.wire.pairing import Host
-from worker_core.wire.problems import problem
+from worker_core.wire.problems import ProblemError, problem
 from worker_core.wire.session import Observed, SessionRequest, SessionStarted, TokenIssued
 
 
@@ -37,6 +40,8 @@ class Sessions:
         self._generation = ground.generation
         self._presence = presence
         self._work = ground.work
+        self._keys = ground.keys
+        self._numbers = Numbers(late_s=ground.settings.worker.stale_s, knock_s=ground.settings.conflict_knock_s)
 
     async def worker_of_key(self, thumbprint: str) -> AnyRow:
         """Return the worker that a key belongs to; raises ``worker-unknown`` or the signed ``worker-revoked``."""
@@ -48,22 +53,46 @@ class Sessions:
         self._presence.touch(caller.worker_id)
         return caller
 
-    async def connect(self, row: AnyRow, request: SessionRequest) -> SessionStarted:
+    async def connect(self, row: AnyRow, request: SessionRequest, ip: str = "") -> SessionStarted:
         """Open a connection, or answer the same one again (S1)."""
         if request.worker_id != row.id:
             raise problem("worker-unknown", "this key belongs to another worker")
-        if is_older(request.version, self._settings.min_worker_version):
-            raise problem("upgrade-required", f"this coordinator needs version {self._settings.min_worker_version}")
-        return await self._db.write(lambda conn: self._connect(conn, row.id, request))
+        floor = self._settings.min_worker_version
+        if is_older(request.version, floor) and not await self._db.read(
+            lambda conn: self._work.sees_job_through(conn, row.id)
+        ):
+            raise problem("upgrade-required", f"this coordinator needs version {floor}")
+        outcome = await self._db.write(lambda conn: self._connect(conn, row.id, request, ip))
+        if isinstance(outcome, ProblemError):
+            raise outcome
+        return outcome
 
-    async def new_token(self, row: AnyRow, session_id: str) -> TokenIssued:
+    async def new_token(self, row: AnyRow, session_id: str, ip: str = "") -> TokenIssued:
         """Give a connection a fresh token; the older one stays good for a minute (S2)."""
 
-        def write(conn: Connection) -> TokenIssued:
+        def write(conn: Connection) -> TokenIssued | ProblemError:
+            replaced = self._replaced_long_ago(conn, row.id, session_id)
+            if replaced is not None:
+                now, found = self._clock.now(), conn.execute(select(worker).where(worker.c.id == row.id)).one()
+                return raise_alarm(conn, found, "replaced-start", replaced, ip, now, self._work)
             assert_worker_live(conn, row.id, session_id)
             return TokenIssued(token=self._issue(conn, row.id, session_id), token_ttl=self._settings.token_ttl_s)
 
-        return await self._db.write(write)
+        outcome = await self._db.write(write)
+        if isinstance(outcome, ProblemError):
+            raise outcome
+        return outcome
+
+    async def beat_repeats(self, worker_id: str) -> None:
+        """Note that a worker sent two heartbeats of one number: a running machine was copied."""
+        now = self._clock.now()
+
+        def write(conn: Connection) -> None:
+            row = conn.execute(select(worker).where(worker.c.id == worker_id)).one()
+            if row.revoked_at is None:
+                raise_alarm(conn, row, "repeated-beat", "", "", now, self._work)
+
+        await self._db.write(write)
 
     async def goodbye(self, caller: Caller, reason: str) -> None:
         """End a connection on the worker's wish (S3)."""
@@ -91,12 +120,16 @@ class Sessions:
             raise problem("token-expired", "ask for a new token")
         return Caller(row.id, held.session_id, row.account_id)
 
-    def _connect(self, conn: Connection, worker_id: str, request: SessionRequest) -> SessionStarted:
+    def _connect(
+        self, conn: Connection, worker_id: str, request: SessionRequest, ip: str
+    ) -> SessionStarted | ProblemError:
         now = self._clock.now()
         row = conn.execute(select(worker).where(worker.c.id == worker_id)).one()
         if row.revoked_at is not None:
             raise worker_revoked(row)
-        session_id = self._take_over(conn, row, request, now)
+        session_id = self._take_over(conn, row, request, ip, now)
+        if isinstance(session_id, ProblemError):
+            return session_id
         conn.execute(update(worker).where(worker.c.id == worker_id).values(session_id=session_id, **_facts(request)))
         verdicts = self._work.held_verdicts(conn, worker_id, request.held)
         self._work.record_change(conn, row.account_id, "worker", worker_id)
@@ -106,25 +139,39 @@ class Sessions:
             session_seq=request.session_seq,
             token=self._issue(conn, worker_id, session_id),
             token_ttl=self._settings.token_ttl_s,
-            control=control_of(row, now, self._generation),
+            control=control_of(row, now, self._generation, self._keys),
             params=self._settings.worker,
             verdicts=verdicts,
         )
 
-    def _take_over(self, conn: Connection, row: AnyRow, request: SessionRequest, now: float) -> str:
-        """Return the connection's id: the present one for the same instance, else a new one if its time has come."""
-        present = conn.execute(select(session).where(session.c.id == row.session_id)).first()
-        if present is not None:
-            if present.instance_id == request.instance_id:
+    def _take_over(
+        self, conn: Connection, row: AnyRow, request: SessionRequest, ip: str, now: float
+    ) -> str | ProblemError:
+        """Return the connection's id: the present one for the same start, else a new one if the rules give it one."""
+        newcomer = newcomer_of(request)
+        alive = not self._presence.is_silent(row.id)
+        standing = standing_of(conn, row, newcomer, alive=alive, generation=self._generation)
+        present = newest_session(conn, row.id)
+        match judge(standing, newcomer, now, self._numbers):
+            case Same() if present is not None and present.ended_at is None:
                 return present.id
-            restarted = present.instance_id in request.prev_instance_ids and present.boot_id == request.boot_id
-            # Another boot may be a second machine, so it waits until the first one has been silent.
-            if not restarted and not self._presence.is_silent(row.id):
+            case Late():
+                return problem("session-replaced", "a newer start of this worker took over")
+            case Wait(knock):
+                note_knock(conn, row, knock)
                 wait_s = self._settings.worker.stale_s - (self._presence.age_s(row.id) or 0.0)
                 detail = f"{row.name} is connected already; try again when that connection has been silent"
-                raise problem("session-active", detail, retry_after_s=max(1.0, wait_s))
-            _end(conn, present.id, now, "replaced")
+                return problem("session-active", detail, retry_after_s=max(1.0, wait_s))
+            case Alarm(rule):
+                return raise_alarm(conn, row, rule, request.instance_id, ip, now, self._work)
+            case _:
+                return self._begin(conn, row, request, ip, now)
+
+    def _begin(self, conn: Connection, row: AnyRow, request: SessionRequest, ip: str, now: float) -> str:
+        if row.session_id is not None:
+            _end(conn, row.session_id, now, "replaced")
             after_commit(conn, lambda: self._work.wake_worker(row.id))
+        note_knock(conn, row, None)
         session_id = new_id("ses")
         conn.execute(
             insert(session).values(
@@ -133,11 +180,25 @@ class Sessions:
                 instance_id=request.instance_id,
                 boot_id=request.boot_id,
                 session_seq=request.session_seq,
+                previous=encode(request.prev_instance_ids).decode(),
+                generation=self._generation,
+                ip=ip,
                 version=request.version,
                 created_at=now,
             )
         )
         return session_id
+
+    def _replaced_long_ago(self, conn: Connection, worker_id: str, session_id: str) -> str | None:
+        """Return the start of a connection that a newer start's replaced longer ago than any request can be late."""
+        query = select(session).where(session.c.id == session_id, session.c.worker_id == worker_id)
+        found = conn.execute(query).first()
+        if found is None or found.end_reason != "replaced":
+            return None
+        newest = newest_session(conn, worker_id)
+        same_start = newest is not None and newest.instance_id == found.instance_id
+        late = self._clock.now() - found.ended_at <= self._numbers.late_s
+        return None if same_start or late else found.instance_id
 
     def _announce(self, conn: Connection, row: AnyRow, request: SessionRequest, *, is_new: bool) -> None:
         note = self._presence.begin if is_new else self._presence.note
@@ -174,7 +235,8 @@ class Sessions:
 def _worker_of_key(conn: Connection, thumbprint: str) -> AnyRow:
     row = conn.execute(select(worker).where(worker.c.thumbprint == thumbprint)).first()
     if row is None:
-        raise problem("worker-unknown", "no worker of this coordinator has this key")
+        past = conn.execute(select(past_key).where(past_key.c.thumbprint == thumbprint)).first()
+        raise key_replaced(past) if past is not None else problem("worker-unknown", "no worker here has this key")
     if row.revoked_at is not None:
         raise worker_revoked(row)
     return row

@@ -11,9 +11,13 @@ def shown_state(row: AnyRow, contact: Contact | None, *, silent: bool, now: floa
         return "revoked"
     if row.auth_expires_at <= now:
         return "expired"
+    if row.conflict is not None:
+        return "problem"
     if contact is None or silent:
         return "offline"
     if contact.state in ("expired", "revoked", "unpaired", "pairing", "offline"):
         # It has not yet heard of its renewal, or tells of a time before it reached us.
         return "connecting"
+    if row.confirm_at is not None and contact.state == "available":
+        return "problem"
     return contact.state

@@ -7,7 +7,9 @@ from typing import cast
 
 from sqlalchemy import Connection, Update, delete, or_, select, update
 
-from coordinator.accounts.authorization import assert_worker_live, authorization_of, hard_cap_at
+from coordinator.accounts.audit import WORKSTATION, Act, record
+from coordinator.accounts.authorization import assert_worker_live, authorization_of, hard_cap_at, held_back
+from coordinator.accounts.conflicts import conflict_of
 from coordinator.accounts.ground import Ground
 from coordinator.accounts.health import unhealthy_reasons
 from coordinator.accounts.people import Person
@@ -15,17 +17,17 @@ from coordinator.accounts.presence import Contact, Presence
 from coordinator.accounts.shown_state import shown_state
 from coordinator.clock import rfc3339
 from coordinator.storage.database import AnyRow, after_commit
-from coordinator.storage.private_files import append_private
+from coordinator.storage.identity_log import append_entry
 from coordinator.storage.schema import session, worker, worker_token
 from worker_core.wire.client import WorkerPatch, WorkerView
-from worker_core.wire.codec import decode, encode
+from worker_core.wire.codec import decode
 from worker_core.wire.pairing import Host
 from worker_core.wire.problems import ProblemError, problem
 from worker_core.wire.session import ExtendAnswer, Health, Observed
 from worker_core.wire.signed import Revocation
 from worker_core.wire.vocabulary import Mode, Reason
 
-REVOCATION_LOG = "revocations.log"
+MODE_ACTS: dict[Mode, Act] = {"run": "resumed", "drain": "drained", "stop": "stopped"}
 REMOVABLE_AFTER_S = 7 * 86400.0
 
 
@@ -40,7 +42,7 @@ class Workers:
         self._generation = ground.generation
         self._presence = presence
         self._work = ground.work
-        self._log = data / REVOCATION_LOG
+        self._data = data
 
     async def list(self, account_id: str) -> list[WorkerView]:
         """Return an account's workers by name, without the removed ones."""
@@ -70,6 +72,8 @@ class Workers:
                 values["job_scopes"] = json.dumps(checked_scopes(changes.job_scopes))
             if changes.extend_while_healthy is not None:
                 values["extend_while_healthy"] = changes.extend_while_healthy
+            told = ", ".join(name for name in values if name != "person_acted_at")
+            record(conn, row.account_id, self._clock.now(), person.email, "changed", row.id, row.name, told)
             return self._change(conn, row, values)
 
         return await self._db.write(write)
@@ -82,6 +86,7 @@ class Workers:
             row = _usable(find_worker(conn, person.account_id, worker_id))
             if row.console_mode == mode:
                 return self.view(conn, row)
+            record(conn, row.account_id, now, person.email, MODE_ACTS[mode], row.id, row.name, reason)
             values = {"console_mode": mode, "mode_by": person.email, "mode_reason": reason[:500], "mode_at": now}
             return self._change(conn, row, {**values, "person_acted_at": now})
 
@@ -96,6 +101,8 @@ class Workers:
             length = length_s or row.auth_length_s
             cap = now + row.hard_cap_s if row.hard_cap_s is not None else now + length
             values = {"auth_length_s": length, "auth_expires_at": min(now + length, cap)}
+            detail = f"until {rfc3339(values['auth_expires_at'])}"
+            record(conn, row.account_id, now, person.email, "renewed", row.id, row.name, detail)
             return self._change(conn, row, {**values, "person_acted_at": now, "renewal_asked_at": None})
 
         return await self._db.write(write)
@@ -109,7 +116,7 @@ class Workers:
     async def revoke_itself(self, worker_id: str) -> None:
         """Let a worker unpair itself (S7)."""
         query = select(worker).where(worker.c.id == worker_id)
-        await self._revoke(await self._db.read(lambda conn: conn.execute(query).one()), "the workstation", "unpaired")
+        await self._revoke(await self._db.read(lambda conn: conn.execute(query).one()), WORKSTATION, "unpaired")
 
     async def remove(self, person: Person, worker_id: str) -> None:
         """Take a worker off the list: a revoked one, or one unheard of for a week (which revokes it)."""
@@ -123,6 +130,7 @@ class Workers:
 
         def write(conn: Connection) -> None:
             conn.execute(_of(row).values(removed_at=now))
+            record(conn, row.account_id, now, person.email, "removed", row.id, row.name)
             self._work.record_change(conn, row.account_id, "worker", row.id)
 
         await self._db.write(write)
@@ -141,6 +149,7 @@ class Workers:
         job = self._work.current_job(conn, row.id)
         observed = contact.observed if contact else Observed()
         silent = self._presence.is_silent(row.id)
+        conflict = conflict_of(row)
         return WorkerView(
             id=row.id,
             name=row.name,
@@ -159,6 +168,10 @@ class Workers:
             credential_store=row.credential_store,
             job=job,
             rev=row.rev,
+            approved_by=row.approved_by,
+            conflict=conflict.words if conflict is not None and row.revoked_at is None else None,
+            rekeying=row.rekey_at is not None,
+            confirm_needed=row.confirm_at is not None and row.revoked_at is None,
         )
 
     def _change(self, conn: Connection, row: AnyRow, values: dict[str, object]) -> WorkerView:
@@ -183,7 +196,7 @@ class Workers:
         )
         signed = self._keys.sign(revocation)
         # The log outlives a database that is restored from a backup, so it is written first.
-        await asyncio.to_thread(append_private, self._log, encode(revocation))
+        await asyncio.to_thread(append_entry, self._data, revocation)
 
         def write(conn: Connection) -> None:
             change = _of(row).where(worker.c.revoked_at.is_(None))
@@ -194,6 +207,7 @@ class Workers:
             ending = update(session).where(session.c.worker_id == row.id, session.c.ended_at.is_(None))
             conn.execute(ending.values(ended_at=now, end_reason="revoked"))
             self._work.fence_worker(conn, row.id)
+            record(conn, row.account_id, now, by, "revoked", row.id, row.name, reason)
             self._work.record_change(conn, row.account_id, "worker", row.id)
             after_commit(conn, lambda: self._work.wake_worker(row.id))
 
@@ -214,6 +228,7 @@ class Workers:
             return problem("hard-cap-reached", f"a person must renew {row.name}; it extends itself no further")
         change = _of(row).where(worker.c.revoked_at.is_(None), worker.c.auth_expires_at > now)
         conn.execute(change.values(auth_expires_at=until, extended_at=now, rev=worker.c.rev + 1))
+        record(conn, row.account_id, now, row.name, "extended", row.id, row.name, f"until {rfc3339(until)}")
         self._work.record_change(conn, row.account_id, "worker", row.id)
         extended = conn.execute(select(worker).where(worker.c.id == worker_id)).one()
         return ExtendAnswer(authorization=authorization_of(extended, now), extended=True)
@@ -227,14 +242,19 @@ class Workers:
             return ["it is not due yet"]
         if row.extended_at is not None and now - row.extended_at < self._settings.extend_min_interval_s:
             return ["it was extended a short while ago"]
+        if held_back(row):
+            return ["a person must decide about it in the console first"]
         failures = self._work.recent_failures(conn, row.id, 3)
         return unhealthy_reasons(self._settings, self._presence.of(row.id), failures, health, row.version, now)
 
 
 def _reasons(row: AnyRow, contact: Contact | None) -> tuple[Reason, ...]:
     """Return what the worker says of itself, and what it waits for from a person."""
-    wish = ("asks-for-renewal",) if row.renewal_asked_at is not None and row.revoked_at is None else ()
-    return (*wish, *(contact.reasons if contact else ()))
+    if row.revoked_at is not None:
+        return tuple(contact.reasons if contact else ())
+    ours = ("asks-for-renewal",) if row.renewal_asked_at is not None else ()
+    ours = (held, *ours) if (held := held_back(row)) else ours
+    return (*ours, *(reason for reason in (contact.reasons if contact else ()) if reason not in ours))
 
 
 def find_worker(conn: Connection, account_id: str, id_or_name: str) -> AnyRow:

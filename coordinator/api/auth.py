@@ -31,10 +31,8 @@ class WorkerCaller:
 
 async def require_worker(request: Request) -> WorkerCaller:
     """Return the calling worker; raises the problems every worker endpoint shares."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "dpop" or not token:
-        raise problem("token-expired", "this request needs Authorization: DPoP <token>")
-    proof = _check_proof(request, token)
+    token = token_of(request)
+    proof = check_proof(request, request.headers.get(PROOF_HEADER), token)
     services = services_of(request)
     caller = await services.sessions.caller(proof.thumbprint, token)
     return WorkerCaller(caller.worker_id, caller.session_id, caller.account_id, proof.thumbprint)
@@ -42,13 +40,21 @@ async def require_worker(request: Request) -> WorkerCaller:
 
 async def require_key(request: Request) -> AnyRow:
     """Return the row of the registered, unrevoked worker whose key signed the proof."""
-    proof = _check_proof(request)
+    proof = require_proof(request)
     return await services_of(request).sessions.worker_of_key(proof.thumbprint)
 
 
 def require_proof(request: Request) -> Proof:
     """Return the proof of a key that need not be known."""
-    return _check_proof(request)
+    return check_proof(request, request.headers.get(PROOF_HEADER))
+
+
+def token_of(request: Request) -> str:
+    """Return the access token a worker sent."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "dpop" or not token:
+        raise problem("token-expired", "this request needs Authorization: DPoP <token>")
+    return token
 
 
 async def require_person(request: Request, scope: str = "jobs", *, step_up: bool = False) -> Person:
@@ -131,11 +137,12 @@ def due_nonce(scope_state: dict[str, object]) -> str | None:
     return nonce if isinstance(nonce, str) else None
 
 
-def _check_proof(request: Request, token: str | None = None) -> Proof:
+def check_proof(request: Request, given: str | None, token: str | None = None) -> Proof:
+    """Return whose proof for this request it is, and see to it that a nonce which is due goes out with the answer."""
     services = services_of(request)
     nonces = services.proofs.nonces
     try:
-        proof = services.proofs.check(request.headers.get(PROOF_HEADER), request.method, request.url.path, token)
+        proof = services.proofs.check(given, request.method, request.url.path, token)
     except ProblemError as refusal:
         if refusal.code == "use-dpop-nonce":
             request.scope.setdefault("state", {})[_NONCE_STATE] = nonces.current()

@@ -7,18 +7,24 @@ from typing import cast
 
 from starlette.requests import HTTPConnection
 
+from coordinator.accounts.audit import Audit
+from coordinator.accounts.held_workers import HeldWorkers
+from coordinator.accounts.key_changes import KeyChanges
 from coordinator.accounts.keys import CoordinatorKeys
 from coordinator.accounts.logins import Logins
 from coordinator.accounts.pairings import Pairings
 from coordinator.accounts.people import People
 from coordinator.accounts.presence import Presence
 from coordinator.accounts.proofs import Proofs
+from coordinator.accounts.rates import RateBook
+from coordinator.accounts.restoring import Restoring
 from coordinator.accounts.sessions import Sessions
 from coordinator.accounts.workers import Workers
 from coordinator.clock import Clock
 from coordinator.queue.service import QueueService
 from coordinator.settings import Settings
 from coordinator.storage.database import Database
+from coordinator.storage.generation import Generation
 
 
 @dataclass
@@ -39,8 +45,14 @@ class Services:
     logins: Logins
     proofs: Proofs
     pairings: Pairings
+    rates: RateBook
+    restoring: Restoring
     sessions: Sessions
     workers: Workers
+    held: HeldWorkers
+    key_changes: KeyChanges
+    audit: Audit
+    stamps: Generation
     presence: Presence
     queue: QueueService
     admin_key: str

@@ -55,6 +55,18 @@ async def renew(request: Request) -> Response:
     return answer(await workers.renew(person, request.path_params["worker"], message.authorization_s))
 
 
+async def keep(request: Request) -> Response:
+    """End a conflict in favour of the machine that is connected."""
+    person = await require_person(request, "approve", step_up=True)
+    return answer(await services_of(request).held.keep(person, request.path_params["worker"]))
+
+
+async def confirm(request: Request) -> Response:
+    """After a restore of the coordinator, let all workers have offers again."""
+    person = await require_person(request, "approve", step_up=True)
+    return answer(await services_of(request).held.confirm(person))
+
+
 async def revoke(request: Request) -> Response:
     """End the worker for good. Needs no step-up: taking a right away must never wait for a password."""
     person = await require_person(request, SCOPE)
@@ -74,10 +86,12 @@ _MODES: dict[str, Mode] = {"drain": "drain", "stop": "stop", "resume": "run"}
 
 routes = [
     Route("/v1/workers", list_workers),
+    Route("/v1/workers/confirm", confirm, methods=["POST"]),
     Route("/v1/workers/{worker}", show),
     Route("/v1/workers/{worker}", patch, methods=["PATCH"]),
     Route("/v1/workers/{worker}", remove, methods=["DELETE"]),
     *(Route(f"/v1/workers/{{worker}}/{word}", set_mode, methods=["POST"]) for word in _MODES),
     Route("/v1/workers/{worker}/renew", renew, methods=["POST"]),
+    Route("/v1/workers/{worker}/keep", keep, methods=["POST"]),
     Route("/v1/workers/{worker}/revoke", revoke, methods=["POST"]),
 ]

@@ -1,17 +1,22 @@
 """W4 and the verdicts on leases. Renewals are gathered for a second and written together."""
 
-from collections.abc import Callable, Iterable
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, func
 
-from coordinator.accounts.authorization import assert_worker_live, authorization_of, control_for
+from coordinator.accounts.authorization import assert_worker_live, authorization_of
+from coordinator.accounts.beats import BeatWatch
+from coordinator.accounts.controls import control_for
+from coordinator.accounts.keys import CoordinatorKeys
 from coordinator.accounts.presence import Presence
 from coordinator.queue.ledger import Ledger
 from coordinator.queue.rows import find_attempt, find_held
 from coordinator.storage.database import Database
 from coordinator.storage.schema_queue import attempt as attempt_table
+from worker_core.wire.codec import encode
 from worker_core.wire.session import Authorization, Control
 from worker_core.wire.work import Heartbeat, HeartbeatAnswer, LeaseReport, LeaseState
 
@@ -31,8 +36,14 @@ class _Renewal(msgspec.Struct, frozen=True):
 class Leases:
     """Who still holds what."""
 
-    def __init__(self, db: Database, ledger: Ledger, presence: Presence, generation: int) -> None:
+    def __init__(
+        self, db: Database, ledger: Ledger, presence: Presence, generation: int, keys: CoordinatorKeys
+    ) -> None:
+        self.beats = BeatWatch(ledger.clock)
+        self.on_repeated_beat: Callable[[str], Awaitable[None]] | None = None
+        """Called with a worker that sent two different heartbeats of one number."""
         self._db = db
+        self._keys = keys
         self._ledger = ledger
         self._presence = presence
         self._generation = generation
@@ -43,6 +54,9 @@ class Leases:
         """Renew the leases a worker reports and tell it what it must know about each."""
         look = await self._db.read(lambda conn: self._see(conn, worker_id, session_id, beat))
         leases = await self._revived(worker_id, session_id, look.leases)
+        digest = hashlib.sha256(encode(beat)).digest()[:16]
+        if self.beats.repeats(worker_id, session_id, beat.n, digest) and self.on_repeated_beat is not None:
+            await self.on_repeated_beat(worker_id)
         if self._is_newest(worker_id, session_id, beat.n):
             self._presence.note(
                 worker_id,
@@ -117,7 +131,7 @@ class Leases:
         now = self._ledger.clock.now()
         row = assert_worker_live(conn, worker_id, session_id)
         return _Beat(
-            control=control_for(conn, worker_id, beat.observed, now=now, gen=self._generation),
+            control=control_for(conn, worker_id, beat.observed, now=now, gen=self._generation, keys=self._keys),
             authorization=authorization_of(row, now),
             leases=tuple(self.verdict(conn, worker_id, lease.attempt_id, lease.epoch) for lease in beat.leases),
         )

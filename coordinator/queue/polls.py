@@ -5,7 +5,9 @@ import asyncio
 import msgspec
 from sqlalchemy import Connection, select
 
-from coordinator.accounts.authorization import assert_worker_live, control_for, may_take_work
+from coordinator.accounts.authorization import assert_worker_live, may_take_work
+from coordinator.accounts.controls import control_for
+from coordinator.accounts.health import is_older
 from coordinator.accounts.keys import CoordinatorKeys
 from coordinator.accounts.presence import Presence
 from coordinator.queue.leases import Leases
@@ -15,8 +17,11 @@ from coordinator.queue.parked import ParkedPoll, ParkedPolls
 from coordinator.queue.rows import Attempt, as_attempt, find_job
 from coordinator.storage.database import AnyRow, Database
 from coordinator.storage.schema_queue import attempt as attempt_table
+from worker_core.wire.problems import problem
 from worker_core.wire.signed import Offer
 from worker_core.wire.work import PollAnswer, PollRequest
+
+UPGRADE_RETRY_S = 60.0
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -92,9 +97,14 @@ class Polls:
     def _see(self, conn: Connection, poll: ParkedPoll, session_id: str, request: PollRequest) -> _Seen:
         now = self._ledger.clock.now()
         row = assert_worker_live(conn, poll.worker_id, session_id)
+        floor = self._ledger.settings.min_worker_version
+        if is_older(row.version, floor):
+            # Only here: heartbeats, events and the end of a job that runs go on in the old version.
+            detail = f"this coordinator gives jobs to version {floor} and later, this is {row.version}"
+            raise problem("upgrade-required", detail, retry_after_s=UPGRADE_RETRY_S)
         verdicts = [self._leases.verdict(conn, poll.worker_id, held.attempt_id, held.epoch) for held in request.leases]
         lost = tuple(state.attempt_id for state in verdicts if state.verdict == "revived")
-        control = control_for(conn, poll.worker_id, request.observed, now=now, gen=self._generation)
+        control = control_for(conn, poll.worker_id, request.observed, now=now, gen=self._generation, keys=self._keys)
         takes = poll.takes_work and may_take_work(row, now)
         offer = self._open_offer(conn, row, now) if takes else None
         telling = tuple(state for state in verdicts if state.verdict not in ("ok", "revived"))

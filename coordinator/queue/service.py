@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, exists, select
 
 from coordinator.accounts.keys import CoordinatorKeys
 from coordinator.accounts.presence import Presence
@@ -21,6 +21,7 @@ from coordinator.queue.matching import Matcher
 from coordinator.queue.parked import ParkedPolls
 from coordinator.queue.polls import Polls
 from coordinator.queue.reaper import Reaper
+from coordinator.queue.regrant import Regrants
 from coordinator.queue.rows import as_attempt, find_job
 from coordinator.queue.uploads import ArtifactService
 from coordinator.queue.views import current_job_view
@@ -56,8 +57,8 @@ class QueueService:
         self.feed = ChangeFeed(db, clock, generation, settings.changes_keep)
         self._ledger = Ledger(settings, clock, self.feed, self.parked)
         self._endings = Endings(self._ledger)
-        self._leases = Leases(db, self._ledger, presence, generation)
-        self._connecting = Connecting(self._ledger, self._endings, self._leases)
+        self._leases = Leases(db, self._ledger, presence, generation, keys)
+        self._connecting = Connecting(self._ledger, self._endings, self._leases, Regrants(self._ledger, keys))
         self.polls = Polls(
             db=db,
             ledger=self._ledger,
@@ -116,6 +117,15 @@ class QueueService:
         attempt = as_attempt(row) if row is not None else None
         job = find_job(conn, attempt.job_id) if attempt is not None else None
         return current_job_view(job, attempt, self._clock.now()) if attempt is not None and job is not None else None
+
+    def sees_job_through(self, conn: Connection, worker_id: str) -> bool:
+        """Tell whether the worker still has a job to end, which it may do in a version that takes no new one."""
+        a = attempt_table.c
+        since = self._clock.now() - self._ledger.settings.outdated_job_s
+        mine = exists().where(
+            a.worker_id == worker_id, a.state.in_((*LIVE_ATTEMPT_STATES, "lost")), a.accepted_at > since
+        )
+        return bool(conn.execute(select(mine)).scalar())
 
     def held_verdicts(self, conn: Connection, worker_id: str, held: Sequence[HeldAttempt]) -> tuple[Verdict, ...]:
         """Say what becomes of the attempts a connecting worker holds; release what it holds no more."""

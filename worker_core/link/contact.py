@@ -52,6 +52,7 @@ class Posture:
     local_mode: Mode
     free_slots: int
     leases: tuple[LeaseReport, ...] = ()
+    held_gpus: tuple[str, ...] = ()
     health: Health = field(default_factory=Health)
     outbox: OutboxSize = field(default_factory=OutboxSize)
 
@@ -218,7 +219,7 @@ class Contact:
             held=intro.held,
         )
         started = await self.connection.open(request)
-        self._open, self._beats, self._newest_answer = True, 0, 0
+        self._open = True
         self.last_poll = self.last_poll or self._clock.now()
         self._apply(started.control)
         self._host.connected(started.verdicts)
@@ -254,6 +255,7 @@ class Contact:
             reasons=posture.reasons,
             free_slots=posture.free_slots,
             leases=tuple(HeldLease(attempt_id=lease.attempt_id, epoch=lease.epoch) for lease in posture.leases),
+            held_gpus=posture.held_gpus,
             wait=self.connection.params.poll_wait_s,
         )
         asked, sent_at = self._clock.awake(), self._clock.now()

@@ -78,19 +78,20 @@ def test_another_boot_waits_until_the_first_has_been_silent(start_coordinator):
     assert worker.try_connect(**newer).status_code == 201
 
 
-def test_a_stranger_with_the_same_key_waits_as_well(start_coordinator):
+def test_a_start_that_knows_nothing_of_the_present_one_is_a_copy(start_coordinator):
     live = start_coordinator()
     worker = live.worker(live.person("ada@example.org"))
-    assert refusal(worker.try_connect(instance_id=new_id("ins"))).code == "session-active"
+    assert refusal(worker.try_connect(instance_id=new_id("ins"))).code == "credential-conflict"
 
 
-def test_after_a_goodbye_anyone_of_the_key_may_connect(coordinator, ada):
+def test_after_a_goodbye_another_boot_connects_at_once(coordinator, ada):
     worker = coordinator.worker(ada)
     assert worker.call("DELETE", f"/v1/sessions/{worker.session_id}", {"reason": "quit"}).status_code == 204
     shown = ada.send("GET", f"/v1/workers/{worker.worker_id}").json()
     assert shown["state"] == "offline"
     assert refusal(extend(worker)).code == "session-ended"
-    assert worker.try_connect(instance_id=new_id("ins"), boot_id="boot-9").status_code == 201
+    newer = {"instance_id": new_id("ins"), "prev_instance_ids": (worker.instance_id,), "boot_id": "boot-9"}
+    assert worker.try_connect(**newer).status_code == 201
 
 
 def test_a_token_ages_and_a_fresh_one_overlaps(start_coordinator):
