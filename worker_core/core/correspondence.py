@@ -58,6 +58,8 @@ class Correspondence:
         self._met: deque[str] = deque(maxlen=64)
         self.open_offer: tuple[Offer, str] | None = None
         """The offer that the next ``accept`` or ``decline`` of the state machine is about."""
+        self.control_watch: Callable[[Control], None] = lambda _: None
+        """Told each control document: keys may have to change."""
 
     # ContactHost
 
@@ -71,6 +73,7 @@ class Correspondence:
             local_mode=known.life.here,
             free_slots=1 if known.life.takes_work and obstacle is None else 0,
             leases=self._slot.leases(),
+            held_gpus=known.gpu_care.held(),
             health=known.machine.health(known.failures_in_a_row, known.loop_lag_s, (obstacle[0],) if obstacle else ()),
             outbox=outbox,
         )
@@ -123,6 +126,9 @@ class Correspondence:
     def control_seen(self, control: Control) -> None:
         self._known.console_seen = True
         self._feed(lives.ConsoleMode(control.console_mode))
+        held = control.held
+        self._feed(lives.Quarantined(held=held == "confirm-needed", contested=held == "credential-conflict"))
+        self.control_watch(control)
 
     def authorization_seen(self, authorization: Authorization) -> None:
         self._known.note_authorization(authorization)

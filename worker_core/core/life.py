@@ -82,6 +82,8 @@ class Life:
     """The coordinator takes no work of this version."""
     unconfirmed: bool = False
     """The coordinator waits for a person to confirm this worker."""
+    contested: bool = False
+    """Another machine used this worker's key, and a person has not decided yet."""
     at_risk: bool = False
     """The running job's lease may have gone to another; the next answer decides."""
 
@@ -93,7 +95,7 @@ class Life:
     @property
     def takes_work(self) -> bool:
         """Whether an offer would be accepted."""
-        barred = self.expired or self.outdated or self.unconfirmed
+        barred = self.expired or self.outdated or self.unconfirmed or self.contested
         return self.standing == "connected" and self.slot == "free" and self.mode == "run" and not barred
 
     @property
@@ -116,7 +118,7 @@ class Life:
     def _idle(self) -> Phase:
         if self.outdated:
             return "upgrading"
-        return "quarantined" if self.unconfirmed else _IDLE[self.mode]
+        return "quarantined" if self.unconfirmed or self.contested else _IDLE[self.mode]
 
 
 # --- what to do ---
@@ -166,8 +168,9 @@ def advance(life: Life, event: Event) -> Step:
             return replace(life, standing="conflict"), ()
         case UpgradeAsked(asked) if life.standing in ("starting", "connected"):
             return replace(life, outdated=asked), ("report",) if asked != life.outdated else ()
-        case Quarantined(held) if life.standing in ("starting", "connected"):
-            return replace(life, unconfirmed=held), ("report",) if held != life.unconfirmed else ()
+        case Quarantined(held, contested) if life.standing in ("starting", "connected"):
+            changed = (held, contested) != (life.unconfirmed, life.contested)
+            return replace(life, unconfirmed=held, contested=contested), ("report",) if changed else ()
         case Revoked() | Unpaired() if life.standing in ("locked", "starting", "connected", "conflict"):
             return _put_out(life, "revoked" if isinstance(event, Revoked) else "unpaired")
         case ConsoleMode(mode):
@@ -256,4 +259,6 @@ def _reason_to_decline(life: Life) -> str:
         return "leaving"
     if life.outdated or life.unconfirmed:
         return "upgrade-required" if life.outdated else "confirm-needed"
+    if life.contested:
+        return "credential-conflict"
     return {"run": "", "drain": "drained", "stop": "stopped"}[life.mode]

@@ -53,6 +53,8 @@ class Quarantined:
     """The coordinator offers nothing until a person has confirmed this worker, or has confirmed it."""
 
     held: bool
+    contested: bool = False
+    """It offers nothing because another machine used this worker's key."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from worker_core.core.enrollment import Enrollment, Farewell
 from worker_core.core.life import Life
+from worker_core.core.troubles import clock_words
 from worker_core.wire.session import Authorization
 from worker_core.wire.status import (
     AuthorizationShown,
@@ -26,8 +27,9 @@ _BLOCKING: tuple[Reason, ...] = (
     "device-missing",
     "cannot-authenticate",
     "wrong-coordinator",
+    "gpu-quarantined",
 )
-"""Troubles with which no job can be taken; others are told beside the state."""
+"""Troubles that need a person: with most of them no job can be taken. Others are told beside the state."""
 _BARRED: dict[Reason, str] = {
     "credential-conflict": "Another machine uses this worker's key. A person decides in the console which may stay.",
     "upgrade-required": "The coordinator takes work only of a newer Stoker. Update this one; a running job goes on.",
@@ -145,7 +147,7 @@ def _reasons(facts: Facts, state: WorkerState) -> tuple[Reason, ...]:
 
 def _barred(life: Life) -> list[Reason]:
     holds = {
-        "credential-conflict": life.standing == "conflict",
+        "credential-conflict": life.standing == "conflict" or life.contested,
         "upgrade-required": life.outdated,
         "confirm-needed": life.unconfirmed,
     }
@@ -184,4 +186,4 @@ def _detail(facts: Facts, state: WorkerState) -> str:
     for reason in (*first, *facts.troubles):
         if reason in facts.troubles:
             return facts.troubles[reason]
-    return ""
+    return clock_words(facts.clock_offset_s) if abs(facts.clock_offset_s) > CLOCK_WRONG_FROM_S else ""
