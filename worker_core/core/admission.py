@@ -128,7 +128,9 @@ class Admission:
         if key is None:
             return
         locate: Callable[[str], Any] = lambda sha256: blob_path(self._paths.blobs, sha256)  # noqa: E731
-        member = Membership(enrollment, key, self._journal, locate, self._known.clock, self._mail, self._mail)
+        member = Membership(
+            enrollment, key, self._journal, locate, self._known.clock, self._mail, self._mail, self._desk.route
+        )
         self.membership, self._known.contact = member, member.contact
         self._slot.attach(member.client, member.delivery)
         await self._slot.recover(connect=member.contact.start)

@@ -116,7 +116,7 @@ class EmbeddedCoordinator:
             else:
                 log.warning("the coordinator on this computer ended with %s", await wait_exit(process))
             if loop.time() - launched > _HEALTHY_S:
-                backoff.reset()
+                backoff.works()
             self._up.clear()
             await asyncio.sleep(backoff.next_wait())
 

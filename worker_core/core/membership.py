@@ -13,6 +13,7 @@ from worker_core.link.delivery import Delivery, DeliveryWatch
 from worker_core.link.exchange import Exchanger
 from worker_core.link.faults import LinkFault
 from worker_core.link.identity import WorkerKey
+from worker_core.link.route import BY_SYSTEM, Route
 from worker_core.link.session import Connection
 from worker_core.machine.clocks import Clock
 from worker_core.wire.problems import ProblemError
@@ -33,8 +34,9 @@ class Membership:
         clock: Clock,
         host: ContactHost,
         watch: DeliveryWatch,
+        route: Route = BY_SYSTEM,
     ) -> None:
-        self.client = CoordinatorClient(Exchanger(Address.parse(enrollment.coordinator), key, clock))
+        self.client = CoordinatorClient(Exchanger(Address.parse(enrollment.coordinator), key, clock, route))
         self.client.link.pinned = enrollment.pinned
         self.connection = Connection(self.client, journal)
         self.contact = Contact(self.client, self.connection, enrollment.pinned, host, clock)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from worker_core.control.messages import PairArgs, PairOutcome
 from worker_core.core.enrollment import read_enrollment
 from worker_core.core.pairings import PairingDesk, PairingRefused
+from worker_core.core.settings import BadSettings, read_settings
 from worker_core.core.version import VERSION
 from worker_core.journal.journal import Journal
 from worker_core.machine.atomic_files import private_folder
@@ -47,10 +48,10 @@ async def _pair(paths: Paths, args: PairArgs, on_code: Callable[[PairingShown], 
         if enrolled := read_enrollment(journal):
             text = f"this worker is paired with {enrolled.coordinator} already; `stoker unpair` ends that"
             return PairOutcome(state="failed", detail=text)
-        desk = PairingDesk(paths, journal, sources, VERSION)
         try:
+            desk = PairingDesk(paths, journal, sources, VERSION, route=read_settings(paths).route())
             pairing = await desk.begin(args)
-        except PairingRefused as refused:
+        except (PairingRefused, BadSettings) as refused:
             return PairOutcome(state="failed", detail=str(refused))
         try:
             on_code(pairing.shown(sources.clock.now()))

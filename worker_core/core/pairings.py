@@ -15,6 +15,7 @@ from worker_core.link.exchange import Exchanger
 from worker_core.link.faults import BadAddress, LinkFault, TransportFault
 from worker_core.link.identity import WorkerKey
 from worker_core.link.pairing import PairingOver, await_approval
+from worker_core.link.route import BY_SYSTEM, Route
 from worker_core.machine.host import read_host
 from worker_core.machine.keystore import CredentialStore, Saved, Unavailable, chosen_store, open_store
 from worker_core.machine.paths import Paths
@@ -61,8 +62,15 @@ class PairingDesk:
     """Begins pairings and sees them through."""
 
     def __init__(
-        self, paths: Paths, journal: Journal, sources: Sources, version: str, sleep: Sleep = asyncio.sleep
+        self,
+        paths: Paths,
+        journal: Journal,
+        sources: Sources,
+        version: str,
+        sleep: Sleep = asyncio.sleep,
+        route: Route = BY_SYSTEM,
     ) -> None:
+        self.route = route
         self._paths = paths
         self._journal = journal
         self._sources = sources
@@ -80,7 +88,7 @@ class PairingDesk:
         saved = await self._save(store, key)
         if isinstance(saved, Unavailable):
             raise PairingRefused("refused", saved.detail)
-        client = CoordinatorClient(Exchanger(address, key, self._sources.clock))
+        client = CoordinatorClient(Exchanger(address, key, self._sources.clock, self.route))
         try:
             started = await self._ask_for_code(client, args)
         except BaseException:

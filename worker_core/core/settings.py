@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from worker_core.journal.budget import OUTBOX_LIMIT_BYTES
+from worker_core.link.faults import BadAddress
+from worker_core.link.route import Route
 from worker_core.machine.atomic_files import private_folder, write_file
 from worker_core.machine.paths import Paths
 from worker_core.wire.codec import BadMessage, Count, Message, decode, encode
@@ -34,9 +36,20 @@ class Settings(Message):
     """How much may wait for the coordinator before lines are left out; never more than a twentieth of the free disk."""
     secret_env: tuple[str, ...] = ()
     """Environment variables of the worker whose values are secrets: they are taken out of all output and logs."""
+    proxy: str = ""
+    """Address of the proxy to the coordinator, with user:password@ if it asks for them; empty: as the system has it."""
+    ca_file: str = ""
+    """A PEM file with the certificates of one more authority to believe, such as that of an inspecting network."""
     min_free_bytes: Count = 2 * GIB
     """With less space than this no job is taken."""
     log_level: Literal["debug", "info", "warning"] = "info"
+
+    def route(self) -> Route:
+        """Return the way to the coordinator; raises :class:`BadSettings`."""
+        try:
+            return Route.checked(self.proxy, self.ca_file)
+        except BadAddress as error:
+            raise BadSettings(str(error)) from error
 
 
 def read_settings(paths: Paths) -> Settings:

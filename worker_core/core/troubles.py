@@ -1,6 +1,7 @@
 """What is wrong now, as reason codes with a sentence each; a trouble stays until its cause is seen to be gone."""
 
 from worker_core.link.faults import TransportFault
+from worker_core.wire.durations import format_duration
 from worker_core.wire.problems import ProblemError
 from worker_core.wire.vocabulary import Reason
 
@@ -12,18 +13,32 @@ LINK_TROUBLES: tuple[Reason, ...] = (
 )
 
 
+_UNKNOWN = (
+    "The coordinator at this address does not know this worker: another one answers there, or it was set up anew. "
+    "The worker's key is kept. If this stays, unpair, then pair again."
+)
+
+
 def trouble_of(fault: Exception) -> tuple[Reason, str] | None:
     """Return the reason code and the sentence for what a request met; None where it says nothing about the link."""
     if isinstance(fault, TransportFault):
         if fault.cause == "not-ours":
-            return "wrong-coordinator", f"What answers is not the coordinator: {fault}."
+            return "wrong-coordinator", f"What answers is not the coordinator: {fault}. It is tried again."
         if fault.cause == "clock-wrong":
-            return "clock-wrong", f"{fault}."
-        return "coordinator-unreachable", f"The coordinator cannot be reached: {fault}."
+            return "clock-wrong", f"The clock of this computer is wrong: {fault}."
+        return "coordinator-unreachable", f"The coordinator cannot be reached: {fault}. It is tried again."
+    if isinstance(fault, ProblemError) and fault.code == "worker-unknown":
+        return "cannot-authenticate", _UNKNOWN
     if isinstance(fault, ProblemError) and _is_about_us(fault):
         text = f"The coordinator does not recognise this worker: {fault}. Its key is kept; if this stays, pair again."
         return "cannot-authenticate", text
     return None
+
+
+def clock_words(offset_s: float) -> str:
+    """Say by how much this clock is wrong; ``offset_s`` is the coordinator's time minus ours."""
+    away = format_duration(abs(offset_s))
+    return f"This computer's clock is {away} {'behind' if offset_s > 0 else 'ahead of'} the coordinator's. Set it."
 
 
 def _is_about_us(fault: ProblemError) -> bool:

@@ -16,6 +16,7 @@ from worker_core.core.admission import Admission
 from worker_core.core.correspondence import Correspondence
 from worker_core.core.departure import Departure, LeaveHow
 from worker_core.core.enrollment import Enrollment, Farewell, read_enrollment, read_farewell
+from worker_core.core.gpu_care import GpuCare
 from worker_core.core.knowledge import Knowledge
 from worker_core.core.life import Action, Decline, Life, advance
 from worker_core.core.machine_view import MachineView
@@ -56,9 +57,12 @@ class Worker:
         clock = sources.clock
         enrollment, farewell = read_enrollment(journal), read_farewell(journal)
         cut_short, enrollment = (enrollment, None) if farewell is not None else (None, enrollment)
+        machine = MachineView(sources, paths, settings, resolve_runtime)
+        gpu_care = GpuCare(sources.gpus, journal, clock, resolve_runtime, self._gpus_changed)
         self.known = Knowledge(
             clock=clock,
-            machine=MachineView(sources, paths, settings, resolve_runtime),
+            machine=machine,
+            gpu_care=gpu_care,
             pid=os.getpid(),
             started_by=started_by,
             started_at=clock.now(),
@@ -75,11 +79,11 @@ class Worker:
         self._once = once
         self._woke_at = -_SAME_WAKE_S
         self._tasks = Tasks("core")
-        self._slot = Slot(paths, journal, clock, self, resolve_runtime, self.known.machine.devices)
+        self._slot = Slot(paths, journal, clock, self, resolve_runtime, gpu_care)
         self._mail = Correspondence(
             self.known, self._slot, journal, self.feed, self.changed, self._delivered, self._link_is_up
         )
-        desk = PairingDesk(paths, journal, sources, VERSION)
+        desk = PairingDesk(paths, journal, sources, VERSION, route=settings.route())
         self.admission = Admission(
             paths, journal, desk, self.known, self._slot, self._mail, self._tasks, self, cut_short
         )
@@ -91,6 +95,7 @@ class Worker:
 
     def start(self) -> None:
         """Begin: connect when paired, tidy up what a wipe left when not."""
+        self.known.gpu_care.observe(self.known.machine.gpus)
         if self.known.enrollment is not None:
             self.admission.connect()
         else:
@@ -189,8 +194,16 @@ class Worker:
             return  # the system's word and the jump of the clock are two signs of one sleep
         self._woke_at = now
         self.known.machine.refresh()
+        self.known.gpu_care.woke()
         log.info("the computer slept: old connections are dropped")
         contact.wake()
+
+    def _gpus_changed(self) -> None:
+        """GPUs were taken out of work or came back: the coordinator shall offer accordingly."""
+        if self.known.contact is not None:
+            self.known.contact.report()
+            self.known.contact.poll_anew()
+        self.changed()
 
     # What the slot tells (SlotHost)
 

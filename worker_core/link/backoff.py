@@ -7,6 +7,7 @@ none, and a fleet would return in one herd. ``Retry-After`` is a floor, plus up 
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -15,25 +16,47 @@ from worker_core.wire.problems import ProblemError
 
 log = logging.getLogger(__name__)
 
+HEALTHY_S = 30.0
+"""So long a loop must work before its waits begin anew (no longer than its cap, where that is shorter)."""
 _UNFORESEEN_CAP_S = 60.0
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class Backoff:
-    """Counts failures in a row of one loop and draws its next wait."""
+    """Counts failures in a row of one loop and draws its next wait.
 
-    def __init__(self, cap_s: float, random_source: random.Random | None = None) -> None:
+    A row ends with :data:`HEALTHY_S` of success, not with the first: an other side that takes each call and breaks
+    it off a moment later is not asked every second for ever.
+    """
+
+    def __init__(
+        self,
+        cap_s: float,
+        random_source: random.Random | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.cap_s = cap_s
         self.failures = 0
         self._random = random_source or random.Random()
+        self._now = now
+        self._works_since: float | None = None
 
-    def reset(self) -> None:
-        """Note that the loop works again."""
-        self.failures = 0
+    @property
+    def working(self) -> bool:
+        """Whether the newest try succeeded, or none was made yet."""
+        return self._works_since is not None or self.failures == 0
+
+    def works(self) -> None:
+        """Note that the loop works just now."""
+        if self._works_since is None:
+            self._works_since = self._now()
 
     def next_wait(self, fault: Exception | None = None) -> float:
         """Count a failure and return the seconds to wait before the next try."""
+        if self._works_since is not None and self._now() - self._works_since >= min(HEALTHY_S, self.cap_s):
+            self.failures = 0
+        self._works_since = None
         self.failures += 1
         asked = _asked_wait(fault)
         if asked is not None:
@@ -63,7 +86,6 @@ async def until_answered(call: Callable[[], Awaitable[T]], backoff: Backoff, sle
                 raise
             await sleep(backoff.next_wait(fault))
         else:
-            backoff.reset()
             return answer
 
 

@@ -191,12 +191,12 @@ class Contact:
                 if not self._open:
                     await self._open_session()
                 pause_s = await self._poll_newest()
-                backoff.reset()
+                backoff.works()
             except (LinkFault, ProblemError) as fault:
                 self.note(fault)
                 backoff.cap_s = self.connection.params.retry_cap_s
-                pause_s = backoff.next_wait(fault)
-                if backoff.failures == 1:  # all workers lose a coordinator at once, and must not return at once
+                lost, pause_s = backoff.working, backoff.next_wait(fault)
+                if lost:  # all workers lose a coordinator at once, and must not return at once
                     pause_s = max(pause_s, random.uniform(0, self.connection.params.reconnect_spread_s))
             except JournalError as error:
                 log.warning("no connection can be opened: %s", error)
@@ -302,7 +302,7 @@ class Contact:
                 continue
             try:
                 await self._beat()
-                backoff.reset()
+                backoff.works()
             except (LinkFault, ProblemError) as fault:
                 self.note(fault)
                 backoff.cap_s = 2 * params.heartbeat_s if held else params.retry_cap_s

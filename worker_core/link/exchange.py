@@ -10,9 +10,10 @@ from typing import Any, Literal, TypeVar
 
 from worker_core.link.address import Address
 from worker_core.link.faults import LinkFault, TransportFault
-from worker_core.link.http import Limits, Plane, RawAnswer, Sink, Writer, make_trust
+from worker_core.link.http import Limits, Plane, RawAnswer, Sink, Writer
 from worker_core.link.identity import WorkerKey
 from worker_core.link.proof import ProofMaker
+from worker_core.link.route import BY_SYSTEM, Route
 from worker_core.link.signatures import NotSignedForUs, PinnedCoordinator
 from worker_core.machine.clocks import Clock
 from worker_core.wire.codec import BadMessage, decode, encode
@@ -24,6 +25,7 @@ PlaneName = Literal["poll", "control", "bulk"]
 Standing = Literal["none", "proof", "token"]
 """Kinds of authentication: N, P or K, and W of protocol.md."""
 
+_NOT_THIS_KEY = ("key-replaced", "worker-unknown")
 _JSON = "application/json"
 _BYTES = "application/octet-stream"
 _PLANES: dict[PlaneName, Limits] = {
@@ -44,7 +46,7 @@ class WorkerRevoked(LinkFault):
 class Exchanger:
     """Speaks to one coordinator with one key."""
 
-    def __init__(self, address: Address, key: WorkerKey, clock: Clock) -> None:
+    def __init__(self, address: Address, key: WorkerKey, clock: Clock, route: Route = BY_SYSTEM) -> None:
         self.address = address
         self.pinned: PinnedCoordinator | None = None
         self.token: str | None = None
@@ -55,9 +57,11 @@ class Exchanger:
         self.clock_offset_s = 0.0
         """The coordinator's wall clock minus ours."""
         self._clock = clock
+        self.spare: WorkerKey | None = None
+        """The other key while the key is being changed: tried once where the first is not known (any more)."""
         self._proofs = ProofMaker(key, clock.wall)
-        trust = make_trust(address)
-        self._planes = {name: Plane(address, limits, trust) for name, limits in _PLANES.items()}
+        trust, proxy = route.trust(address), route.proxy_to(address)
+        self._planes = {name: Plane(address, limits, trust, proxy) for name, limits in _PLANES.items()}
 
     async def ask(
         self, plane: PlaneName, method: str, path: str, kind: type[T], body: object = None, standing: Standing = "token"
@@ -98,11 +102,11 @@ class Exchanger:
             headers = {"Content-Type": _JSON, **(headers or {})}
         tried: set[str] = set()
         while True:
-            token = self.token
+            token, key = self.token, self._proofs.key
             try:
                 return await self._once(plane, method, path, headers or {}, content, standing, sink, read_s)
             except ProblemError as error:
-                if error.code in tried or not await self._cure(error.code, standing, token):
+                if error.code in tried or not await self._cure(error.code, standing, token, key):
                     raise
                 tried.add(error.code)
 
@@ -116,7 +120,26 @@ class Exchanger:
         for plane in self._planes.values():
             await plane.close()
 
-    async def _cure(self, code: str, standing: Standing, used_token: str | None) -> bool:
+    @property
+    def key(self) -> WorkerKey:
+        """The key that proofs are made with."""
+        return self._proofs.key
+
+    def use_key(self, key: WorkerKey, spare: WorkerKey | None = None) -> None:
+        """Make proofs with another key from now on."""
+        self._proofs.key, self.spare = key, spare
+
+    def proof_of(self, key: WorkerKey, method: str, path: str) -> str:
+        """Return a proof for one request by a key that is not yet ours, bound to the token as ours are."""
+        maker = ProofMaker(key, self._clock.wall)
+        maker.nonce = self._proofs.nonce
+        return maker.make(method, self.address.url + path, self.token)
+
+    async def _cure(self, code: str, standing: Standing, used_token: str | None, used_key: WorkerKey) -> bool:
+        if code in _NOT_THIS_KEY and self.spare is not None and standing != "none":
+            if self._proofs.key is used_key:
+                self.use_key(self.spare, used_key)
+            return True
         if code == "use-dpop-nonce":
             return standing != "none" and self._proofs.nonce is not None
         if code == "token-expired" and standing == "token" and self.refresh_token is not None and used_token:

@@ -10,7 +10,12 @@ import ssl
 from collections.abc import Iterator
 from typing import Literal
 
-FaultCause = Literal["refused", "no-name", "tls", "clock-wrong", "timeout", "broken", "not-ours", "local"]
+FaultCause = Literal["refused", "no-name", "tls", "clock-wrong", "timeout", "broken", "not-ours", "proxy", "local"]
+
+
+# OpenSSL's X509_V_ERR_… numbers, see X509_STORE_CTX_get_error(3).
+_NOT_YET_VALID, _EXPIRED = 9, 10
+_UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
 
 
 class LinkFault(Exception):
@@ -30,12 +35,29 @@ class TransportFault(LinkFault):
         self.retry_after_s = retry_after_s
 
 
+def certificate_fault(error: BaseException) -> ssl.SSLCertVerificationError | None:
+    """Return the error of the certificate behind an error of the HTTP library, where there is one."""
+    return next((cause for cause in _causes(error) if isinstance(cause, ssl.SSLCertVerificationError)), None)
+
+
+def explain_certificate(error: ssl.SSLCertVerificationError, host: str, shown: str, today: str) -> TransportFault:
+    """Turn a certificate that is not believed into a fault; ``shown`` describes it, ``today`` is this clock's date."""
+    named = f"the certificate of {host} is not believed ({error.verify_message}{'; ' if shown else ''}{shown})"
+    if error.verify_code == _NOT_YET_VALID:
+        return TransportFault("clock-wrong", f"{named}; by this computer's clock it is {today}: correct date and time")
+    if error.verify_code == _EXPIRED:
+        cure = "if that is right, the coordinator's owner has to renew it; if not, correct date and time"
+        return TransportFault("tls", f"{named}; by this computer's clock it is {today}: {cure}")
+    if error.verify_code in _UNKNOWN_AUTHORITY:
+        cure = "where a network inspects connections, name its authority's file in the setting ca_file"
+        return TransportFault("tls", f"{named}; {cure}")
+    return TransportFault("tls", named)
+
+
 def explain_transport_error(error: BaseException, host: str) -> TransportFault:
     """Turn an error of the HTTP library into a fault with its cause in words."""
     chain = list(_causes(error))
     for cause in chain:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return _explain_certificate(cause, host)
         if isinstance(cause, ssl.SSLError):
             return TransportFault("tls", f"no secure connection to {host}: {cause.reason or cause}")
     for cause in chain:
@@ -51,12 +73,18 @@ def explain_transport_error(error: BaseException, host: str) -> TransportFault:
     return TransportFault("broken", f"the connection to {host} broke: {str(error) or type(error).__name__}")
 
 
-def _explain_certificate(error: ssl.SSLCertVerificationError, host: str) -> TransportFault:
-    if "expired" in error.verify_message or "not yet valid" in error.verify_message:
-        return TransportFault(
-            "clock-wrong", f"the certificate of {host} is {error.verify_message}; check this computer's date and time"
-        )
-    return TransportFault("tls", f"the certificate of {host} is not trusted: {error.verify_message}")
+def explain_proxy_error(error: BaseException, host: str, proxy: str) -> TransportFault:
+    """Turn an error on the way to, or of, a proxy into a fault that names the proxy."""
+    text = str(error)
+    if "407" in text:
+        cure = "give user and password in the setting proxy, http://user:password@host:port"
+        return TransportFault("proxy", f"the proxy {proxy} asks for a login; {cure}")
+    if any(type(cause).__name__ == "ProxyError" for cause in _causes(error)):
+        return TransportFault("proxy", f"the proxy {proxy} lets nothing through to {host}: {text}")
+    fault = explain_transport_error(error, f"the proxy {proxy}")
+    if fault.cause in ("refused", "no-name"):
+        return TransportFault("proxy", str(fault).replace("; is the coordinator running?", "; is it running?"))
+    return explain_transport_error(error, host)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -10,11 +10,17 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from urllib.request import getproxies, proxy_bypass
 
 from worker_core.link.address import Address
-from worker_core.link.faults import TransportFault, explain_transport_error
+from worker_core.link.faults import (
+    TransportFault,
+    certificate_fault,
+    explain_certificate,
+    explain_proxy_error,
+    explain_transport_error,
+)
 from worker_core.link.lean_httpx import httpx
+from worker_core.link.route import BY_SYSTEM, shown_proxy
 
 MAX_ANSWER_BYTES = 16 << 20
 _FAULTS_BEFORE_FRESH_POOL = 3
@@ -63,10 +69,11 @@ class _Pool:
 class Plane:
     """One pool of connections with its own time limits."""
 
-    def __init__(self, address: Address, limits: Limits, trust: ssl.SSLContext) -> None:
+    def __init__(self, address: Address, limits: Limits, trust: ssl.SSLContext, proxy: str | None = None) -> None:
         self._address = address
         self._limits = limits
         self._trust = trust
+        self._proxy = proxy
         self._pool: _Pool | None = None
         self._closed = False
         self._faults = 0
@@ -141,7 +148,7 @@ class Plane:
             raise TransportFault("broken", f"the connection to {self._address.host} was dropped") from error
         except (httpx.HTTPError, httpx.StreamError, OSError, RuntimeError) as error:
             self._count_fault(pool)
-            raise explain_transport_error(error, self._address.host) from error
+            raise await self._explain(error) from error
         else:
             self._faults = 0
             return answer
@@ -156,8 +163,21 @@ class Plane:
             await pool.client.aclose()
 
     def _fresh_pool(self) -> _Pool:
-        self._pool = _make_pool(self._address, self._limits, self._trust)
+        self._pool = _make_pool(self._limits, self._trust, self._proxy)
         return self._pool
+
+    async def _explain(self, error: Exception) -> TransportFault:
+        """Say what happened; a certificate that is not believed is looked at once more, to name it."""
+        host = self._address.host
+        unbelieved = certificate_fault(error)
+        if unbelieved is not None:
+            from worker_core.link import certificates  # cryptography's X.509 half is needed on this day only
+
+            shown = await asyncio.to_thread(certificates.look, self._address.url, self._proxy)
+            return explain_certificate(unbelieved, host, str(shown or ""), certificates.today())
+        if self._proxy is not None:
+            return explain_proxy_error(error, host, shown_proxy(self._proxy))
+        return explain_transport_error(error, host)
 
     def _count_fault(self, pool: _Pool) -> None:
         self._faults += 1
@@ -190,18 +210,11 @@ async def _perform(
 
 
 def make_trust(address: Address) -> ssl.SSLContext:
-    """Return the certificates to trust: the system's, and the bundled ones where the system has none."""
-    if not address.secure:
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trust = ssl.create_default_context()
-    if not trust.cert_store_stats()["x509_ca"]:
-        import certifi
-
-        trust.load_verify_locations(certifi.where())
-    return trust
+    """Return the certificates to believe where no setting says more."""
+    return BY_SYSTEM.trust(address)
 
 
-def _make_pool(address: Address, limits: Limits, trust: ssl.SSLContext) -> _Pool:
+def _make_pool(limits: Limits, trust: ssl.SSLContext, proxy: str | None) -> _Pool:
     transport = httpx.AsyncHTTPTransport(
         verify=trust,
         limits=httpx.Limits(
@@ -209,7 +222,7 @@ def _make_pool(address: Address, limits: Limits, trust: ssl.SSLContext) -> _Pool
             max_keepalive_connections=limits.connections,
             keepalive_expiry=_KEEPALIVE_S,
         ),
-        proxy=_proxy_for(address),
+        proxy=httpx.Proxy(proxy, ssl_context=trust if proxy.startswith("https:") else None) if proxy else None,
         socket_options=_keepalive_options(),
     )
     return _Pool(httpx.AsyncClient(transport=transport, trust_env=False, follow_redirects=False))
@@ -218,12 +231,6 @@ def _make_pool(address: Address, limits: Limits, trust: ssl.SSLContext) -> _Pool
 def _timeout(limits: Limits, read_s: float | None) -> httpx.Timeout:
     read_s = limits.read_s if read_s is None else read_s
     return httpx.Timeout(connect=limits.connect_s, read=read_s, write=limits.read_s, pool=limits.read_s)
-
-
-def _proxy_for(address: Address) -> str | None:
-    if address.loopback or proxy_bypass(address.host):
-        return None
-    return getproxies().get("https" if address.secure else "http")
 
 
 def _keepalive_options() -> list[tuple[int, int, int]]:

@@ -42,7 +42,7 @@ async def await_approval(
         except TransportFault as fault:
             await sleep(backoff.next_wait(fault))
         except ProblemError as error:
-            backoff.reset()
+            backoff.works()
             interval = _next_interval(error, interval)
     raise PairingOver("expired", "the code has expired; ask for a new one")
 

@@ -116,7 +116,7 @@ class Connection:
                         break  # the next poll or heartbeat meets the same refusal and acts on it
                     await self._sleep(backoff.next_wait(fault))
                 else:
-                    backoff.reset()
+                    backoff.works()
                     break
 
     async def _fetch_token(self) -> None:

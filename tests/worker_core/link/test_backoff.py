@@ -32,12 +32,68 @@ def test_what_the_coordinator_asks_is_a_floor(asked: float) -> None:
     assert asked <= spread(asked) <= asked * 1.25
 
 
-def test_a_success_starts_again_from_short_waits() -> None:
-    backoff = Backoff(60.0)
+class Time:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def now(self) -> float:
+        return self.now_s
+
+
+def test_thirty_seconds_of_health_start_again_from_short_waits_and_less_does_not() -> None:
+    time, backoff = Time(), Backoff(60.0)
+    backoff = Backoff(60.0, now=time.now)
     for _ in range(20):
         backoff.next_wait()
-    backoff.reset()
+    backoff.works()
+    time.now_s += 29
+    backoff.works()
+    backoff.next_wait()
+    assert backoff.failures == 21
+    backoff.works()
+    time.now_s += 31
     assert backoff.next_wait() <= 2
+
+
+@given(st.integers())
+def test_a_coordinator_that_accepts_and_closes_a_hundred_times_is_asked_less_and_less(seed: int) -> None:
+    time = Time()
+    backoff = Backoff(60.0, random.Random(seed), time.now)
+    waits: list[float] = []
+    for _ in range(100):
+        backoff.works()
+        time.now_s += 0.05
+        waits.append(backoff.next_wait())
+        time.now_s += waits[-1]
+    assert max(waits[20:]) > 45
+    assert sum(waits[20:]) / 80 > 20
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ten_minutes_of_refusal_cost_forty_attempts_at_most_and_differ_between_workers(seed: int) -> None:
+    def attempts(source: random.Random) -> list[float]:
+        now_s, backoff, times = 0.0, Backoff(60.0, source), list[float]()
+        while now_s < 600:
+            times.append(now_s)
+            now_s += backoff.next_wait()
+        return times
+
+    one, other = attempts(random.Random(seed)), attempts(random.Random(seed + 1000))
+    assert 5 < len(one) <= 40
+    assert one[1:] != other[1:]
+
+
+def test_after_two_minutes_of_refusals_every_worker_polls_again_within_a_minute_and_not_all_at_once() -> None:
+    returns: list[float] = []
+    for seed in range(20):
+        backoff, now_s = Backoff(60.0, random.Random(seed)), 0.0
+        while now_s < 120:
+            now_s += backoff.next_wait(problem("draining"))
+        returns.append(now_s - 120)
+    assert max(returns) <= 60
+    assert len({round(when) for when in returns}) > 10
 
 
 @pytest.mark.parametrize("code", CODES)
