@@ -16,14 +16,16 @@ from tenacity import AsyncRetrying, retry_if_exception_type, wait_fixed
 from worker_core.jobs.artifacts import BadArtifact, take_artifact
 from worker_core.jobs.channel import FrameChannel
 from worker_core.jobs.ending import Seen, classify
-from worker_core.jobs.evidence import out_of_memory_kills
+from worker_core.jobs.evidence import out_of_memory_in, out_of_memory_kills
 from worker_core.jobs.job import StartedJob, start_job
+from worker_core.jobs.meter import Meter
 from worker_core.jobs.output import OutputLog
 from worker_core.jobs.pipes import PipeReader
-from worker_core.jobs.process import TreeEnd, end_tree
+from worker_core.jobs.process import TreeEnd
 from worker_core.jobs.runtime import Runtime
-from worker_core.jobs.watch import Action, Watch
-from worker_core.jobs.workspace import Fetch, NotPrepared, folder_size, is_disk_full, make_workspace
+from worker_core.jobs.sandbox.confinement import Confinement
+from worker_core.jobs.watch import NO_USE, Action, Watch
+from worker_core.jobs.workspace import Fetch, NotPrepared, is_disk_full, make_workspace
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import AttemptEnd, JournalError, NewAttempt
 from worker_core.machine.child_exit import wait_exit
@@ -37,7 +39,6 @@ from worker_core.wire.session import AttemptPhase
 log = logging.getLogger(__name__)
 
 _WATCH_STEP_S = 0.25
-_MEASURE_EVERY_S = 15.0
 _KILL_LIMIT_S = 20.0
 _DRAIN_LIMIT_S = 5.0
 _LEAVE_LIMIT_S = 10.0
@@ -73,6 +74,7 @@ class AttemptRun:
         on_change: Callable[[], None],
         on_metric: Callable[[Metric], None],
         devices: Sequence[str] | None = None,
+        confinement: Confinement | None = None,
     ) -> None:
         self._row = row
         self._paths = paths
@@ -83,6 +85,7 @@ class AttemptRun:
         self._on_change = on_change
         self._on_metric = on_metric
         self._devices = devices
+        self._confinement = confinement or Confinement()
         self._limits = row.accepted.limits
         self._watch = Watch(self._limits)
         self._log = OutputLog(journal, row.attempt_id, clock)
@@ -97,7 +100,9 @@ class AttemptRun:
         self._job: StartedJob | None = None
         self._channel: FrameChannel | None = None
         self._ended: asyncio.Future[TreeEnd] | None = None
-        self._workspace_bytes = 0
+        self._meter: Meter | None = None
+        self.left: tuple[int, ...] = ()
+        """Processes of the job that could not be ended."""
 
     @property
     def progress(self) -> AttemptProgress:
@@ -160,22 +165,21 @@ class AttemptRun:
 
     async def _run_job(self, workspace: Path) -> AttemptEnd:
         kills_before = out_of_memory_kills()
-        try:
-            job = start_job(self._runtime, workspace, self._row.attempt_id, self._devices)
-        except OSError as error:
-            failure = "disk-full" if is_disk_full(error) else "start-failed"
-            raise NotPrepared(failure, f"The job process cannot be started: {error}.") from error
+        job = await self._start(workspace)
         self._job, self._channel = job, FrameChannel(job.frames, job.orders, self._row.attempt_id)
+        self._meter = Meter(job, workspace)
+        self._catch_up()
         readers = [PipeReader(job.stdout, "stdout of a job"), PipeReader(job.stderr, "stderr of a job")]
         following = [
             asyncio.ensure_future(self._follow_frames(workspace)),
             asyncio.ensure_future(self._log.follow("stdout", readers[0])),
             asyncio.ensure_future(self._log.follow("stderr", readers[1])),
         ]
-        measuring = asyncio.ensure_future(self._measure(workspace))
+        measuring = asyncio.ensure_future(self._meter.run())
         try:
             await self._note_process(job)
             code = await self._watch_until_exit(job)
+            starved = out_of_memory_kills() > kills_before or out_of_memory_in(job.held.group) > 0
             tree = await self._end_tree()
             await self._drain(following)
         finally:
@@ -184,7 +188,31 @@ class AttemptRun:
             for end in (self._channel, *readers):
                 end.close()
         self._log.end()
-        return classify(self._seen(code, tree, out_of_memory_kills() > kills_before))
+        self.left = tree.left
+        return classify(self._seen(code, tree, starved))
+
+    async def _start(self, workspace: Path) -> StartedJob:
+        row = self._row
+        cell = self._confinement.cell(workspace, row.attempt_id, self._limits, self._devices, self._runtime)
+        self._watch.max_memory_bytes, self._watch.max_processes = cell.memory_bytes, cell.processes
+        starting = asyncio.ensure_future(
+            asyncio.to_thread(start_job, self._runtime, cell, self._confinement.containment)
+        )
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(_close_unwatched)
+            raise
+        except OSError as error:
+            failure = "disk-full" if is_disk_full(error) else "start-failed"
+            raise NotPrepared(failure, f"The job process cannot be started: {error}.") from error
+
+    def _catch_up(self) -> None:
+        """Do what was asked for while the process was being started."""
+        if self._watch.killed:
+            self._begin_end()
+        elif self._watch.cause is not None:
+            self._perform("order-stop")
 
     async def _note_process(self, job: StartedJob) -> None:
         attempt_id, identity = self._row.attempt_id, job.identity
@@ -203,17 +231,12 @@ class AttemptRun:
             now = self._clock.awake()
             if self._journal.fault:
                 self._watch.heard()  # a job whose frames cannot be acknowledged waits for us
-            self._perform(self._watch.tick(now - before, self._workspace_bytes))
+            self._perform(self._watch.tick(now - before, self._meter.use if self._meter else NO_USE))
             before = now
             if self._ended and self._ended.done() and not exited.done() and self._ended.result().left:
                 exited.cancel()
                 return None  # it does not die, whatever we do: the end says so
-        return exited.result()
-
-    async def _measure(self, workspace: Path) -> None:
-        while True:
-            await asyncio.sleep(_MEASURE_EVERY_S)
-            self._workspace_bytes = await asyncio.to_thread(folder_size, workspace)
+        return job.held.exit_code(exited.result())
 
     def _perform(self, action: Action | None) -> None:
         if action is None:
@@ -226,8 +249,7 @@ class AttemptRun:
 
     def _begin_end(self) -> asyncio.Future[TreeEnd]:
         assert self._job is not None
-        ending = asyncio.to_thread(end_tree, self._job.identity, self._row.attempt_id, limit_s=_KILL_LIMIT_S)
-        self._ended = asyncio.ensure_future(ending)
+        self._ended = asyncio.ensure_future(asyncio.to_thread(self._job.end_tree, _KILL_LIMIT_S))
         return self._ended
 
     async def _end_tree(self) -> TreeEnd:
@@ -335,12 +357,20 @@ class AttemptRun:
             tail=self._log.tail,
             leftovers=tree.killed,
             survivors=tree.left,
+            max_memory_bytes=self._watch.max_memory_bytes or 0,
+            max_processes=self._watch.max_processes or 0,
         )
 
     def _set_phase(self, phase: AttemptPhase) -> None:
         if phase != self._phase and self._phase != "finishing":
             self._phase = phase
             self._on_change()
+
+
+def _close_unwatched(starting: "asyncio.Future[StartedJob]") -> None:
+    """Close our ends of the pipes of a job to which nobody listens: it leaves by itself."""
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().close()
 
 
 def _forget_result(task: "asyncio.Future[Path]") -> None:

@@ -27,6 +27,9 @@ class Seen(Message):
     """Whether any frame came."""
     out_of_memory: bool = False
     """Whether the system ended processes for want of memory meanwhile."""
+    max_memory_bytes: int = 0
+    max_processes: int = 0
+    """What its tree might use."""
     tail: str = ""
     """Its last lines."""
     leftovers: int = 0
@@ -73,10 +76,19 @@ def _failure_by_rule(seen: Seen) -> _Failure | None:
         return _Failure("exception", f"The job wrote something that cannot be used: {seen.trouble}.")
     if seen.cause == "full":
         return _Failure("disk-full", f"The disk of the worker is full: {seen.trouble}.")
+    if seen.cause == "memory":
+        return _Failure("out-of-memory", f"The job used more than the {_gigabytes(seen.max_memory_bytes)} it may have.")
+    if seen.cause == "processes":
+        text = f"The job started more than the {seen.max_processes:,} processes it may have and was ended."
+        return _Failure("exception", text)
     if seen.cause == "disk":
-        room = f"{limits.max_disk_bytes / 1e9:.1f} GB"
+        room = _gigabytes(limits.max_disk_bytes)
         return _Failure("disk-full", f"The job wrote more than the {room} that its spec allows and was stopped.")
     return None
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"
 
 
 def _failure(seen: Seen) -> _Failure:

@@ -12,6 +12,11 @@ def out_of_memory_kills(system: Path = _SYSTEM, cgroups: Path = _CGROUPS, root: 
     return _count(system) + sum(_count(folder / "memory.events") for folder in _own_groups(cgroups, root))
 
 
+def out_of_memory_in(group: Path | None) -> int:
+    """Return how often memory ran out in a job's own control group."""
+    return 0 if group is None else _count(group / "memory.events")
+
+
 def _count(file: Path) -> int:
     try:
         lines = file.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""One running job process with its four pipes, the same on every system."""
+"""One running job process with its four pipes, contained, the same on every system."""
 
 import os
 import subprocess
@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker_core.jobs.process import MARK, ProcessIdentity, identify
+from worker_core.jobs.process import MARK, ProcessIdentity, TreeEnd, end_tree, identify
 from worker_core.jobs.runtime import Runtime
-from worker_core.machine.priority import lower_priority
+from worker_core.jobs.sandbox.cell import Cell, Containment, Held
+from worker_core.jobs.sandbox.control_groups import kill_group, remove_group
+from worker_core.jobs.tree_use import TreeUse, read_tree_use
 from worker_core.machine.spawn import clean_environment
 
 if sys.platform == "win32":
@@ -19,6 +21,7 @@ else:
 
 
 _SCRATCH_NAMES: tuple[str, ...] = ("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP", "XDG_CACHE_HOME")
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True)
@@ -27,33 +30,71 @@ class StartedJob:
 
     process: subprocess.Popen[bytes]
     identity: ProcessIdentity
+    held: Held
+    cell: Cell
     frames: int
     orders: int
     stdout: int
     stderr: int
 
+    def end_tree(self, limit_s: float) -> TreeEnd:
+        """Kill everything of the job and wait until nothing is left; blocks for ``limit_s`` at most."""
+        if self.held.group is not None:
+            kill_group(self.held.group)
+        end = end_tree(self.identity, self.cell.attempt_id, limit_s=limit_s, inner=self.held.inner)
+        if self.held.group is not None and not end.left:
+            remove_group(self.held.group)
+        return end
 
-def start_job(runtime: Runtime, workspace: Path, attempt_id: str, devices: Sequence[str] | None) -> StartedJob:
-    """Start the job of ``workspace`` in a session of its own, behind everything else on the machine."""
+    def close(self) -> None:
+        """Close our ends of the pipes; only where nobody else was given them."""
+        for descriptor in (self.frames, self.orders, self.stdout, self.stderr):
+            os.close(descriptor)
+
+    def use(self) -> TreeUse:
+        """Return what the tree uses now; blocks for milliseconds."""
+        root = self.held.inner or self.identity
+        return read_tree_use(root.pid, self.held.group, self.cell.memory_bytes)
+
+
+def start_job(runtime: Runtime, cell: Cell, containment: Containment) -> StartedJob:
+    """Start the job of ``cell``, contained, in a session of its own, behind everything else; raises OSError.
+
+    This blocks for some milliseconds: call it in a thread.
+    """
     stdout_in, stdout_out = os.pipe()
     stderr_in, stderr_out = os.pipe()
-
-    def command(frames: int, orders: int) -> list[str]:
-        pipes = ["--frames-fd", str(frames), "--orders-fd", str(orders)]
-        return [*runtime.command, "--workspace", str(workspace), *pipes]
-
+    opened = [stdout_in, stderr_in]
     try:
-        env = job_environment(workspace, attempt_id, devices)
-        process, frames, orders = start_with_pipes(command, cwd=workspace, env=env, output=(stdout_out, stderr_out))
+        with containment.launch(cell) as launch:
+
+            def command(frames: int, orders: int) -> list[str]:
+                pipes = ["--frames-fd", str(frames), "--orders-fd", str(orders)]
+                return launch.wrap([*runtime.command, "--workspace", str(cell.workspace), *pipes])
+
+            env = job_environment(cell.workspace, cell.attempt_id, cell.devices)
+            if containment.by == "bubblewrap":
+                env["PATH"] = os.pathsep.join((str(Path(runtime.command[0]).parent), _SYSTEM_PATH))
+            output = (stdout_out, stderr_out)
+            process, frames, orders = start_with_pipes(
+                command, cwd=cell.workspace, env=env, output=output, inherit=launch.inherit
+            )
+            opened += [frames, orders]
+            identity = identify(process.pid)
+            try:
+                held = launch.release(process)
+            except BaseException:
+                end_tree(identity, cell.attempt_id, limit_s=1.0)
+                process.wait()
+                raise
     except BaseException:
-        os.close(stdout_in)
-        os.close(stderr_in)
+        for descriptor in opened:
+            os.close(descriptor)
         raise
     finally:
         os.close(stdout_out)
         os.close(stderr_out)
-    lower_priority(process.pid)
-    return StartedJob(process, identify(process.pid), frames, orders, stdout_in, stderr_in)
+    return StartedJob(process, identity, held, cell, frames, orders, stdout_in, stderr_in)
 
 
 def job_environment(workspace: Path, attempt_id: str, devices: Sequence[str] | None) -> dict[str, str]:

@@ -1,10 +1,11 @@
 """A job's processes: how the first one is known again, and how the whole tree is ended.
 
-A process belongs to a job when it descends from the job's first process, shares its session, or carries
-the job's mark in its environment; so a child in a session of its own, whose parent has died, is still found.
+A process belongs to a job when it descends from the job's first process, shares its session, carries the job's mark in
+its environment, or was adopted by the core; so a child in a session of its own, whose parent has died, is still found.
 """
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterable
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from worker_core.machine.adoption import adopted
 
 MARK = "STOKER_ATTEMPT"
 _STEP_S = 0.02
@@ -46,17 +49,21 @@ def is_running(identity: ProcessIdentity) -> bool:
     return started is not None and abs(started - identity.started) <= _START_TOLERANCE_S
 
 
-def end_tree(identity: ProcessIdentity | None, attempt_id: str, *, limit_s: float) -> TreeEnd:
+def end_tree(
+    identity: ProcessIdentity | None, attempt_id: str, *, limit_s: float, inner: ProcessIdentity | None = None
+) -> TreeEnd:
     """Kill everything that belongs to a job and wait until nothing is left, for ``limit_s`` at most.
 
-    This blocks: call it in a thread. Again and again, because a tree may grow while it is felled.
+    This blocks: call it in a thread. Again and again, because a tree may grow while it is felled. ``inner`` is the
+    first process in a namespace of its own: the kernel ends all others with it. It is ours and not counted.
     """
     seen: set[int] = set()
+    own = {inner.pid} if inner else set[int]()
     deadline = time.monotonic() + limit_s
     while True:
-        members = find_tree(identity, attempt_id)
+        members = sorted(find_tree(identity, attempt_id), key=lambda process: process.pid not in own)
         if not members or time.monotonic() > deadline:
-            return TreeEnd(len(seen), tuple(process.pid for process in members))
+            return TreeEnd(len(seen - own), tuple(process.pid for process in members))
         for process in members:
             seen.add(process.pid)
             _kill(process)
@@ -71,6 +78,8 @@ def find_tree(identity: ProcessIdentity | None, attempt_id: str) -> list[psutil.
     children = _children(candidates)
     members = _descendants(root, children) if root else set[int]()
     session = identity.pid if identity and not _is_taken(identity) else None
+    for pid in _adopted_since(identity):
+        members |= _descendants(pid, children)
     for process in candidates:
         if process.pid not in members and (_in_session(process.pid, session) or _carries_mark(process, attempt_id)):
             members |= _descendants(process.pid, children)
@@ -125,11 +134,31 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
+def _adopted_since(identity: ProcessIdentity | None) -> list[int]:
+    """Return what the core adopted since the job began: nothing else that it starts leaves orphans."""
+    if identity is None:
+        return []
+    return [pid for pid in adopted() if (_started(pid) or -1.0) >= identity.started >= 0]
+
+
 def _kill(process: psutil.Process) -> None:
     try:
-        process.kill()
-    except psutil.Error:
+        if sys.platform == "linux":
+            _kill_by_descriptor(process)
+        else:
+            process.kill()
+    except (psutil.Error, OSError):
         return  # it has ended, or resists: the next look tells
+
+
+def _kill_by_descriptor(process: psutil.Process) -> None:
+    """Kill this very process: its number may be another's by now, its descriptor never."""
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        if process.is_running():
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    finally:
+        os.close(descriptor)
 
 
 def _started(pid: int) -> float | None:

@@ -2,16 +2,24 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from worker_core.machine.spawn import spawn
 
 
 def start_with_pipes(
-    command: Callable[[int, int], list[str]], *, cwd: Path, env: Mapping[str, str], output: tuple[int, int]
+    command: Callable[[int, int], list[str]],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    output: tuple[int, int],
+    inherit: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], int, int]:
-    """Start ``command(frames, orders)`` and return the process, our end of its frames and our end of its orders."""
+    """Start ``command(frames, orders)`` and return the process, our end of its frames and our end of its orders.
+
+    ``inherit`` are further file descriptors that it keeps.
+    """
     frames_in, frames_out = os.pipe()
     orders_in, orders_out = os.pipe()
     try:
@@ -21,7 +29,7 @@ def start_with_pipes(
             env=env,
             stdout=output[0],
             stderr=output[1],
-            inherit=(frames_out, orders_in),
+            inherit=(frames_out, orders_in, *inherit),
         )
     except BaseException:
         os.close(frames_in)

@@ -6,20 +6,36 @@ if sys.platform == "win32":
     import msvcrt
     import os
     import subprocess
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from worker_core.machine.spawn import spawn
 
     def start_with_pipes(
-        command: Callable[[int, int], list[str]], *, cwd: Path, env: Mapping[str, str], output: tuple[int, int]
+        command: Callable[[int, int], list[str]],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: tuple[int, int],
+        inherit: Sequence[int] = (),
     ) -> tuple[subprocess.Popen[bytes], int, int]:
-        """Start ``command(frames, orders)`` and return the process, our end of its frames and our end of its orders."""
+        """Start ``command(frames, orders)``, halted, and return the process and our ends of its frames and orders.
+
+        ``inherit`` are further handles that it keeps. The containment lets it run.
+        """
         frames_in, frames_out = os.pipe()
         orders_in, orders_out = os.pipe()
         handles = [msvcrt.get_osfhandle(frames_out), msvcrt.get_osfhandle(orders_in)]
         try:
-            process = spawn(command(*handles), cwd=cwd, env=env, stdout=output[0], stderr=output[1], inherit=handles)
+            process = spawn(
+                command(*handles),
+                cwd=cwd,
+                env=env,
+                stdout=output[0],
+                stderr=output[1],
+                inherit=[*handles, *inherit],
+                halted=True,
+            )
         except BaseException:
             os.close(frames_in)
             os.close(orders_out)

@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class RuntimeMissing(Exception):
@@ -14,6 +15,10 @@ class Runtime:
     """How a job process is started; its own arguments follow ``command``."""
 
     command: tuple[str, ...]
+    probe: tuple[str, ...] = ()
+    """How the test of a GPU is started; empty where there is none."""
+    readable: tuple[Path, ...] = ()
+    """What a contained job has to read of it: its installation, and our code for jobs."""
 
 
 def find_runtime() -> Runtime:
@@ -23,4 +28,13 @@ def find_runtime() -> Runtime:
     if importlib.util.find_spec("torch") is None:
         raise RuntimeMissing(f"{sys.executable} has no torch. Install it there: pip install 'stoker[training]'.")
     # -I keeps the person's PYTHON* variables and user packages out, -u keeps the last line before a crash.
-    return Runtime((sys.executable, "-I", "-u", "-m", "worker_core.training"))
+    python = (sys.executable, "-I", "-u", "-m")
+    return Runtime((*python, "worker_core.training"), (*python, "worker_core.training.probe"), python_folders())
+
+
+def python_folders() -> tuple[Path, ...]:
+    """Return the folders of this Python and of our package, which may lie elsewhere."""
+    here = Path(__file__).resolve().parents[1]
+    prefixes = dict.fromkeys(Path(prefix) for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix))
+    inside = any(here.is_relative_to(prefix.resolve()) for prefix in prefixes)
+    return tuple(prefixes) if inside else (*prefixes, here)

@@ -11,11 +11,23 @@ from worker_core.wire.work import Limits
 
 MAX_STEP_S = 1.0
 
-Cause = Literal["asked", "left", "silence", "runtime", "disk", "broken", "full"]
-"""Why a job was stopped or ended: asked for; unasked, by its own last word; no frame came; too long; wrote too much;
-wrote no frames; disk full."""
+Cause = Literal["asked", "left", "silence", "runtime", "disk", "memory", "processes", "broken", "full"]
+"""Why a job was stopped or ended: asked for; unasked, by its own last word; no frame came; too long; wrote too much; used
+too much memory; started too many processes; wrote no frames; disk full."""
 
 Action = Literal["order-stop", "kill"]
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a job's tree and workspace use now."""
+
+    disk_bytes: int = 0
+    memory_bytes: int = 0
+    processes: int = 0
+
+
+NO_USE = Use()
 
 
 @dataclass
@@ -23,6 +35,8 @@ class Watch:
     """What is counted for one running job."""
 
     limits: Limits
+    max_memory_bytes: int | None = None
+    max_processes: int | None = None
     silent_s: float = 0.0
     running_s: float = 0.0
     cause: Cause | None = None
@@ -33,11 +47,15 @@ class Watch:
         """A frame came, or one is being worked on."""
         self.silent_s = 0.0
 
-    def tick(self, passed_s: float, workspace_bytes: int = 0) -> Action | None:
+    def tick(self, passed_s: float, use: Use = NO_USE) -> Action | None:
         """Count ``passed_s`` and say what is due now."""
         step = min(passed_s, MAX_STEP_S)
         self.silent_s += step
         self.running_s += step
+        if self.max_memory_bytes is not None and use.memory_bytes > self.max_memory_bytes:
+            return self.kill("memory")
+        if self.max_processes is not None and use.processes > self.max_processes:
+            return self.kill("processes")
         if self.cause is not None:
             self.grace_s -= passed_s
             return self._kill() if self.grace_s <= 0 else None
@@ -46,7 +64,7 @@ class Watch:
             return self._kill()
         if self.running_s > self.limits.max_runtime_s:
             return self.stop("runtime", self.limits.stop_grace_s)
-        if workspace_bytes > self.limits.max_disk_bytes:
+        if use.disk_bytes > self.limits.max_disk_bytes:
             return self.stop("disk", self.limits.stop_grace_s)
         return None
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from worker_core.machine.adoption import birth, register
+
 Stream = int | IO[bytes] | None
 
 _FOR_ANY = re.compile(
@@ -30,6 +32,7 @@ _FOR_OURS = re.compile(
     | (STOKER|XDG|QT)_.*""",
     re.VERBOSE | re.IGNORECASE,
 )
+_CREATE_SUSPENDED = 0x00000004
 _NEVER = frozenset({"STOKER_TOKEN", "STOKER_ATTEMPT"})
 
 
@@ -85,26 +88,33 @@ def spawn(
     stderr: Stream = subprocess.DEVNULL,
     inherit: Sequence[int] = (),
     detached: bool = True,
+    halted: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` without a shell; ``inherit`` lists the file descriptors (Windows: handles) it keeps.
 
-    ``detached`` gives it a session (Windows: process group) of its own. Without ``env`` it is taken for a part of
+    ``detached`` gives it a session (Windows: process group) of its own; ``halted`` lets it wait on Windows until it is
+    resumed, and means nothing elsewhere. Without ``env`` it is taken for a part of
     Stoker and gets :func:`clean_environment` with ``own``.
     """
     environment = clean_environment(own=True) if env is None else dict(env)
     if sys.platform == "win32":
-        return _spawn_on_windows(list(command), cwd, environment, (stdin, stdout, stderr), list(inherit), detached)
-    return subprocess.Popen(
-        list(command),
-        cwd=cwd,
-        env=environment,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        close_fds=True,
-        pass_fds=tuple(inherit),
-        start_new_session=detached,
-    )
+        how = subprocess.CREATE_NO_WINDOW | (subprocess.CREATE_NEW_PROCESS_GROUP if detached else 0)
+        how |= _CREATE_SUSPENDED if halted else 0
+        return _spawn_on_windows(list(command), cwd, environment, (stdin, stdout, stderr), list(inherit), how)
+    with birth:
+        process = subprocess.Popen(
+            list(command),
+            cwd=cwd,
+            env=environment,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            close_fds=True,
+            pass_fds=tuple(inherit),
+            start_new_session=detached,
+        )
+        register(process)
+    return process
 
 
 def start_detached(command: Sequence[str]) -> int:
@@ -136,7 +146,7 @@ if sys.platform == "win32":
         env: dict[str, str],
         streams: tuple[Stream, Stream, Stream],
         handles: list[int],
-        detached: bool,
+        how: int,
     ) -> subprocess.Popen[bytes]:
         for handle in handles:
             os.set_handle_inheritable(handle, True)
@@ -150,7 +160,7 @@ if sys.platform == "win32":
             stderr=streams[2],
             close_fds=not handles,
             startupinfo=start,
-            creationflags=subprocess.CREATE_NO_WINDOW | (subprocess.CREATE_NEW_PROCESS_GROUP if detached else 0),
+            creationflags=how,
         )
 
 

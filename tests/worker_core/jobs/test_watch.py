@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker_core.jobs.watch import MAX_STEP_S, Watch
+from worker_core.jobs.watch import MAX_STEP_S, Use, Watch
 from worker_core.wire.work import Limits
 
 LIMITS = Limits(max_runtime_s=100, max_disk_bytes=1000, stop_grace_s=10, silence_s=20)
@@ -39,8 +39,8 @@ def test_the_time_limit_orders_a_stop_and_kills_after_the_grace() -> None:
 
 def test_too_much_on_disk_orders_a_stop() -> None:
     watch = Watch(LIMITS)
-    assert watch.tick(0.1, workspace_bytes=1000) is None
-    assert watch.tick(0.1, workspace_bytes=1001) == "order-stop"
+    assert watch.tick(0.1, Use(disk_bytes=1000)) is None
+    assert watch.tick(0.1, Use(disk_bytes=1001)) == "order-stop"
 
 
 def test_a_second_wish_can_only_shorten_the_grace() -> None:
