@@ -62,6 +62,7 @@ class Departure:
         self._admission.cancel_pairing()
         await self._tasks.end()
         await self._slot.close()
+        await self._known.gpu_care.close()
         await self._admission.end_membership()
 
     async def _deliver_before_leaving(self, member: Membership) -> None:

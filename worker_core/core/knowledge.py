@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from worker_core.core.enrollment import Enrollment, Farewell
+from worker_core.core.gpu_care import GpuCare
 from worker_core.core.life import Life
 from worker_core.core.machine_view import MachineView
 from worker_core.core.pairings import OpenPairing
@@ -23,12 +24,15 @@ class Knowledge:
 
     clock: Clock
     machine: MachineView
+    gpu_care: GpuCare
     pid: int
     started_by: str
     life: Life = field(default_factory=Life)
     troubles: Troubles = field(default_factory=Troubles)
     started_at: float = 0.0
     enrollment: Enrollment | None = None
+    foreign: Enrollment | None = None
+    """The enrollment of another computer, in a home that was copied from there."""
     revocation: Revocation | None = None
     farewell: Farewell | None = None
     pairing: OpenPairing | None = None
@@ -84,12 +88,13 @@ class Knowledge:
             console_seen=self.console_seen,
             clock_offset_s=link.clock_offset_s if link is not None else 0.0,
             enrollment=self.enrollment,
+            foreign=self.foreign,
             farewell=self.farewell,
             authorization=self.authorization,
             authorization_age_s=self.clock.now() - self.authorization_at,
-            troubles=self.troubles.as_dict(),
+            troubles=self.troubles.as_dict() | self.gpu_care.troubles(),
             job=job,
-            gpus=self.machine.gpus,
+            gpus=self.gpu_care.shown(),
             load=self.machine.load,
             outbox=OutboxShown(events=outbox.events, bytes=outbox.bytes),
             pairing=self.pairing.shown(self.clock.now()) if self.pairing is not None else None,

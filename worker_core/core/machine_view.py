@@ -57,11 +57,6 @@ class MachineView:
             return "device-missing", str(error)
         return None
 
-    def devices(self) -> tuple[str, ...] | None:
-        """Return the GPU that a job may use, by its UUID: the first; None on a machine without any."""
-        named = [gpu.uuid for gpu in self.gpus if gpu.uuid]
-        return (named[0],) if named else None
-
     def health(self, failures_in_a_row: int, loop_lag_s: float, degraded: tuple[Reason, ...]) -> Health:
         """Return the worker's own evidence."""
         return Health(

@@ -136,6 +136,7 @@ class Rounds:
             return
         self._refreshed_at = reading.now
         self._known.machine.refresh()
+        self._known.gpu_care.observe(self._known.machine.gpus)
         self._set_budget()
         troubles, obstacle = self._known.troubles, find_obstacle(self._known.machine, self._worker.journal)
         gone = [reason for reason in ("disk-full", "device-missing") if obstacle is None or obstacle[0] != reason]
@@ -187,6 +188,7 @@ class Rounds:
             self._schedule = Schedule()
         self._schedule.every(check_s, "authorization", self.check_authorization)
         self._schedule.every(HOUSEKEEPING_S, "housekeeping", self.housekeep)
+        self._schedule.every(KEY_CHECK_S, "key", self.check_key)
 
     async def check_authorization(self) -> None:
         """Ask for an extension in the last third of the authorization, where a person allowed that."""
@@ -201,6 +203,12 @@ class Rounds:
                 await contact.extend()
             except (LinkFault, ProblemError) as fault:
                 contact.note(fault)
+
+    async def check_key(self) -> None:
+        """Change a key that has grown old."""
+        rekeying, contact = self._worker.admission.rekeying, self._known.contact
+        if rekeying is not None and contact is not None:
+            await rekeying.check_age(contact.connection.params.key_max_age_s)
 
     async def housekeep(self) -> None:
         """Remove old inputs and workspaces that nobody needs."""

@@ -55,6 +55,7 @@ class Facts:
     console_seen: bool = False
     clock_offset_s: float = 0.0
     enrollment: Enrollment | None = None
+    foreign: Enrollment | None = None
     farewell: Farewell | None = None
     authorization: Authorization | None = None
     authorization_age_s: float = 0.0
@@ -132,7 +133,7 @@ def _blocked(facts: Facts) -> bool:
 
 def _reasons(facts: Facts, state: WorkerState) -> tuple[Reason, ...]:
     if state in ("unpaired", "pairing", "revoked"):
-        return ()
+        return ("copied-home",) if facts.foreign is not None else ()
     reasons: list[Reason] = []
     if state in ("paused", "draining", "problem", "offline") or facts.life.slot != "free":
         reasons += {"run": [], "drain": ["drained"], "stop": ["stopped"]}[facts.life.mode]
@@ -157,7 +158,12 @@ def _barred(life: Life) -> list[Reason]:
 def _worker(enrollment: Enrollment | None) -> WorkerShown | None:
     if enrollment is None:
         return None
-    return WorkerShown(id=enrollment.worker_id, name=enrollment.worker_name, account=enrollment.account)
+    return WorkerShown(
+        id=enrollment.worker_id,
+        name=enrollment.worker_name,
+        account=enrollment.account,
+        approved_by=enrollment.approved_by,
+    )
 
 
 def _authorization(facts: Facts) -> AuthorizationShown | None:
@@ -173,6 +179,9 @@ def _authorization(facts: Facts) -> AuthorizationShown | None:
 
 def _detail(facts: Facts, state: WorkerState) -> str:
     farewell = facts.farewell
+    if state == "unpaired" and facts.foreign is not None:
+        whose = f"{facts.foreign.worker_name} of {facts.foreign.account}"
+        return f"These files were copied from the computer of {whose}. Its key is not used here: pair this computer."
     if state == "revoked" and farewell is not None:
         why = f": {farewell.reason}" if farewell.reason else ""
         key = f"{farewell.key_left} Pair" if farewell.key_left else "Its key is gone; pair"

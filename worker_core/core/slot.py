@@ -6,10 +6,12 @@ background. What shall become of an attempt is in the journal before anything is
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal, Protocol, get_args
 
 from worker_core.core.acceptance import Refusal, accept_offer, decline_offer
+from worker_core.core.gpu_care import Assigned, GpuCare, NoGpu
+from worker_core.core.gpu_needs import gpu_need
 from worker_core.core.inputs import fetch_from
 from worker_core.core.keepsakes import keep
 from worker_core.core.life import Event, HeldFound, JobExited, JobGone, OfferGone, OfferGranted
@@ -76,7 +78,7 @@ class Slot:
         clock: Clock,
         host: SlotHost,
         resolve_runtime: Callable[[], Runtime],
-        devices: Callable[[], Sequence[str] | None],
+        gpus: GpuCare,
     ) -> None:
         self.job_ends = 0
         self._paths = paths
@@ -84,7 +86,7 @@ class Slot:
         self._clock = clock
         self._host = host
         self._resolve_runtime = resolve_runtime
-        self._devices = devices
+        self._gpus = gpus
         self._client: CoordinatorClient | None = None
         self._delivery: Delivery | None = None
         self._offer: tuple[Offer, str] | None = None
@@ -314,20 +316,21 @@ class Slot:
         await self._begin_delivery_of(row.attempt_id)
         try:
             runtime = self._resolve_runtime()
-        except RuntimeMissing as error:
-            failed = JobError(failure="start-failed", message=str(error))
+            assigned = await self._gpus.assign(gpu_need(row.accepted.spec), self._killed)
+        except (RuntimeMissing, NoGpu) as error:
+            failed = error.error if isinstance(error, NoGpu) else JobError(failure="start-failed", message=str(error))
             end = AttemptEnd(how="finished", outcome="failed", error=failed)
             await insist(lambda: self._journal.set_end(row.attempt_id, end))
             return end
-        self._run = self._make_run(row, runtime)
+        self._run = self._make_run(row, runtime, assigned)
         if self._ordered is not None:
             self._order(self._ordered)
-        return await self._run.run()
+        return await self._gpus.lend(assigned, self._run.run())
 
     async def _wind_up(self, row: NewAttempt) -> AttemptEnd:
         return await wind_up(row, self._killed, paths=self._paths, journal=self._journal)
 
-    def _make_run(self, row: NewAttempt, runtime: Runtime) -> AttemptRun:
+    def _make_run(self, row: NewAttempt, runtime: Runtime, assigned: Assigned) -> AttemptRun:
         assert self._client is not None
         return AttemptRun(
             row,
@@ -338,7 +341,7 @@ class Slot:
             clock=self._clock,
             on_change=self._job_moved,
             on_metric=lambda metric: self._host.metric(row.attempt_id, metric),
-            devices=self._devices(),
+            devices=assigned.uuids,
         )
 
     def _job_moved(self) -> None:

@@ -57,6 +57,7 @@ class Worker:
         clock = sources.clock
         enrollment, farewell = read_enrollment(journal), read_farewell(journal)
         cut_short, enrollment = (enrollment, None) if farewell is not None else (None, enrollment)
+        foreign, enrollment = _foreign(enrollment, sources)
         machine = MachineView(sources, paths, settings, resolve_runtime)
         gpu_care = GpuCare(sources.gpus, journal, clock, resolve_runtime, self._gpus_changed)
         self.known = Knowledge(
@@ -68,6 +69,7 @@ class Worker:
             started_at=clock.now(),
             life=_first_life(enrollment, farewell, journal.local_mode()),
             enrollment=enrollment,
+            foreign=foreign,
             farewell=farewell,
         )
         self.journal = journal
@@ -98,7 +100,7 @@ class Worker:
         self.known.gpu_care.observe(self.known.machine.gpus)
         if self.known.enrollment is not None:
             self.admission.connect()
-        else:
+        elif self.known.foreign is None:
             self.admission.tidy()
 
     def feed(self, event: lives.Event) -> None:
@@ -258,6 +260,14 @@ def _first_life(enrollment: Enrollment | None, farewell: Farewell | None, here: 
     if enrollment is not None:
         return Life("starting", here=here)
     return Life("revoked" if farewell is not None else "unpaired", here=here)
+
+
+def _foreign(enrollment: Enrollment | None, sources: Sources) -> tuple[Enrollment | None, Enrollment | None]:
+    """Part what another computer's home brought along from what is ours."""
+    if enrollment is None or not enrollment.is_of_another(sources.computer()):
+        return None, enrollment
+    log.warning("these files were copied from another computer, worker %s; its key is not used", enrollment.worker_name)
+    return enrollment, None
 
 
 def _in_words(event: lives.Event) -> str:

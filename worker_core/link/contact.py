@@ -279,7 +279,7 @@ class Contact:
 
     def _see_offer(self, jws: str) -> bool:
         try:
-            offer = self._pinned.offer(jws, self.client.link.gen)
+            offer = (self.client.link.pinned or self._pinned).offer(jws, self.client.link.gen)
         except NotSignedForUs as error:
             log.warning("an offer was ignored: %s", error)
             return False

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from worker_core.wire.pairing import Gpu
+from worker_core.wire.probe import ProbeResult
 from worker_core.wire.status import GpuShown
 
 T = TypeVar("T")
@@ -34,13 +35,30 @@ class NvidiaGpus:
         with self._lock:
             return tuple(self._figures(handle) for handle in self._handles())
 
+    def scripted_probe(self, uuid: str) -> ProbeResult | None:
+        """Nothing is scripted here: devices that the driver names are really tested."""
+        return None
+
     def _handles(self) -> list[Any]:
         if not self._open_driver():
             return []
         nvml = self._nvml
         count = self._ask(nvml.nvmlDeviceGetCount) or 0
         handles = [self._ask(lambda index=index: nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(count)]
-        return [handle for handle in handles if handle is not None]
+        return [part for handle in handles if handle is not None for part in self._parts(handle)]
+
+    def _parts(self, handle: Any) -> list[Any]:
+        """Return a GPU that is cut into instances (MIG) as those instances, which is how programs get it."""
+        nvml = self._nvml
+        mode = self._ask(lambda: nvml.nvmlDeviceGetMigMode(handle))
+        if mode is None or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE:
+            return [handle]
+        most = self._ask(lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(handle)) or 0
+        parts = [
+            self._ask(lambda index=index: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
+            for index in range(most)
+        ]
+        return [part for part in parts if part is not None]
 
     def _open_driver(self) -> bool:
         if not self._is_open and time.monotonic() >= self._next_try:
@@ -87,4 +105,5 @@ class NvidiaGpus:
             busy_pct=float(busy.gpu) if busy else None,
             temperature_c=None if warm is None else float(warm),
             power_w=None if milliwatts is None else milliwatts / 1000,
+            driver=fact.driver,
         )

@@ -6,15 +6,18 @@ it changes, so that a test, or a person who tries things out, can move the clock
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from worker_core.machine.clocks import Clock, SystemClock
 from worker_core.machine.gpus import NvidiaGpus
 from worker_core.machine.host import DiskSpace, disk_space
+from worker_core.machine.machine_id import machine_id
 from worker_core.machine.power import PowerSource, PowerState, ScriptedPower, system_power
 from worker_core.wire.codec import BadMessage, Count, Message, decode
 from worker_core.wire.pairing import Gpu
+from worker_core.wire.probe import ProbeResult
 from worker_core.wire.status import GpuShown
 
 log = logging.getLogger(__name__)
@@ -29,6 +32,10 @@ class GpuSource(Protocol):
 
     def load(self) -> tuple[GpuShown, ...]: ...
 
+    def scripted_probe(self, uuid: str) -> ProbeResult | None:
+        """Return what a test of this GPU shall find; None means: test it."""
+        ...
+
 
 class DiskSource(Protocol):
     """Space on the volumes of the machine."""
@@ -39,7 +46,16 @@ class DiskSource(Protocol):
 class Sources:
     """The sources of one worker."""
 
-    def __init__(self, clock: Clock, gpus: GpuSource, disk: DiskSource, power: PowerSource) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        gpus: GpuSource,
+        disk: DiskSource,
+        power: PowerSource,
+        computer: Callable[[], str] = machine_id,
+    ) -> None:
+        self.computer = computer
+        """Which computer this is; nothing where the system does not say."""
         self.clock = clock
         self.gpus = gpus
         self.disk = disk
@@ -55,6 +71,10 @@ class Script(Message):
     gpus: tuple[GpuShown, ...] | None = None
     disk_free_bytes: Count | None = None
     disk_total_bytes: Count | None = None
+    probes: dict[str, ProbeResult] | None = None
+    """What a test of a GPU finds, by UUID; a device that is not named here passes."""
+    machine_id: str | None = None
+    """Which computer this is, as if the home had been copied to another."""
     power: PowerState | None = None
     """Announces sleep, wake and the machine's end in place of the operating system."""
 
@@ -117,11 +137,19 @@ class ScriptedGpus:
         scripted = self._file.read().gpus
         if scripted is None:
             return self._real.facts()
-        return tuple(Gpu(uuid=gpu.uuid, name=gpu.name, memory_bytes=gpu.memory_bytes) for gpu in scripted)
+        return tuple(
+            Gpu(uuid=gpu.uuid, name=gpu.name, memory_bytes=gpu.memory_bytes, driver=gpu.driver) for gpu in scripted
+        )
 
     def load(self) -> tuple[GpuShown, ...]:
         scripted = self._file.read().gpus
         return self._real.load() if scripted is None else scripted
+
+    def scripted_probe(self, uuid: str) -> ProbeResult | None:
+        script = self._file.read()
+        if script.probes is None and script.gpus is None:
+            return None
+        return (script.probes or {}).get(uuid, ProbeResult(ok=True))
 
 
 class SystemDisk:
@@ -153,4 +181,9 @@ def find_sources() -> Sources:
         return Sources(SystemClock(), NvidiaGpus(), SystemDisk(), system_power())
     file = ScriptFile(Path(chosen))
     power = ScriptedPower(lambda: file.read().power or "awake")
-    return Sources(ScriptedClock(file), ScriptedGpus(file), ScriptedDisk(file), power)
+
+    def computer() -> str:
+        scripted = file.read().machine_id
+        return machine_id() if scripted is None else scripted
+
+    return Sources(ScriptedClock(file), ScriptedGpus(file), ScriptedDisk(file), power, computer)

@@ -67,6 +67,9 @@ class GpuShown(_Shown):
     busy_pct: float | None = None
     temperature_c: float | None = None
     power_w: float | None = None
+    driver: str = ""
+    held: Reason | None = None
+    """Why no job may have it now: ``gpu-quarantined``, ``gpu-untested``, ``gpu-memory-held``, ``gpu-busy``."""
 
 
 class DeviceLoad(_Shown):
@@ -98,6 +101,7 @@ class WorkerShown(_Shown):
     id: str
     name: str
     account: str = ""
+    approved_by: str = ""
 
 
 class WorkerStatus(_Shown):
