@@ -11,11 +11,12 @@ SHARE_OF_FREE_DISK = 0.05
 ROW_BYTES = 64
 """What a row takes in the file beside its event, about."""
 _ROOM_AGAIN_SHARE = 0.7
-_LOGS_TARGET_SHARE = 0.75
+_TARGET_SHARE = 0.8
 _THIN_AGAIN_SHARE = 1.05
 _METRICS_FROM_SHARE = 0.9
 _LOGS_REFUSED_SHARE = 1.1
 _METRICS_REFUSED_SHARE = 1.25
+_ALL_REFUSED_SHARE = 2.0
 
 
 def budget_bytes(setting: int, free_bytes: int, used_bytes: int) -> int:
@@ -48,13 +49,20 @@ class Budget:
             return "metrics" if used > self.limit * _METRICS_FROM_SHARE else None
         return None
 
-    def is_enough(self, used: int) -> bool:
-        """Tell whether a way through the events may end early."""
-        return used <= self.limit * _LOGS_TARGET_SHARE
+    def wanted(self, used: int) -> int:
+        """Return how many bytes a thinning has still to free; less than one when it is enough."""
+        return used - int(self.limit * _TARGET_SHARE)
 
     def refuses_logs(self, used: int) -> bool:
         """Tell whether new lines are left out: thinning does not keep up, or can free nothing more."""
         return used >= self.limit * _LOGS_REFUSED_SHARE
+
+    def refuses_all(self, used: int) -> bool:
+        """Tell whether nothing more is taken: no honest job has so much to say that may not be thinned.
+
+        Completions, uploads and the newest checkpoint are no events and are kept in any case.
+        """
+        return used >= self.limit * _ALL_REFUSED_SHARE
 
     def refuses_metrics(self, used: int) -> bool:
         """Tell whether new metrics and progress are left out too."""

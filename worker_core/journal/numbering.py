@@ -106,11 +106,23 @@ class Numbering:
         if what := self._left_out(event):
             place.dropped[what] = place.dropped.get(what, 0) + 1
             return None
+        self.tell_dropped(attempt_id, now)
+        return self._enqueue(attempt_id, place, event)
+
+    def tell_all_dropped(self) -> None:
+        """Say for every attempt what was left out."""
+        for attempt_id in tuple(self._places):
+            self.tell_dropped(attempt_id, time.time())
+
+    def tell_dropped(self, attempt_id: str, now: float) -> None:
+        """Say with markers what was left out of an attempt since the last event that was taken."""
+        place = self._places.get(attempt_id)
+        if place is None:
+            return
         for what, count in place.dropped.items():
             reason = "the outbox on the workstation was full"
             self._enqueue(attempt_id, place, Dropped(ts=now, what=what, count=count, reason=reason))
         place.dropped.clear()
-        return self._enqueue(attempt_id, place, event)
 
     def committed(self) -> asyncio.Future[None]:
         """Return the future of the next commit."""
@@ -167,4 +179,4 @@ class Numbering:
             return "log lines"
         if isinstance(event, Metric | Status) and (crowded or self.budget.refuses_metrics(used)):
             return "metrics" if isinstance(event, Metric) else "progress"
-        return ""
+        return "event" if self.budget.refuses_all(used) else ""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from worker_core.journal.budget import Level
+from worker_core.journal.budget import ROW_BYTES, Level
 from worker_core.journal.driver import Connection
 from worker_core.journal.outbox import read_event
 from worker_core.wire.codec import encode
@@ -21,6 +21,7 @@ KEPT_NEWEST_SHARE = 0.25
 KEEP_ONE_OF = 4
 ROWS_AT_ONCE = 20_000
 """In one transaction, so that its log stays small on a disk that is nearly full."""
+RUN_BYTES = 64 * 1024
 REASON = "the outbox on the workstation was full"
 
 
@@ -95,15 +96,16 @@ class Thinned:
 
 
 def find_runs(rows: Iterable[Row], level: Level) -> Iterator[Run]:
-    """Yield the runs of events whose markers are smaller than they."""
+    """Yield the runs of events whose markers are smaller than they, each of at most :data:`RUN_BYTES`."""
     run: Run | None = None
     kept: defaultdict[object, int] = defaultdict(int)
     for row in rows:
         going = _goes(row.event, level, kept)
-        if going is None:
-            if run is not None and _saves(run):
+        if run is not None and (going is None or run.size >= RUN_BYTES):
+            if _saves(run):
                 yield run
             run = None
+        if going is None:
             continue
         run = run or Run(row.seq, row.seq)
         run.add(row, *going)
@@ -111,8 +113,8 @@ def find_runs(rows: Iterable[Row], level: Level) -> Iterator[Run]:
         yield run
 
 
-def thin(connection: Connection, course: Course) -> Thinned:
-    """Thin the next events on the way of ``course``."""
+def thin(connection: Connection, course: Course, wanted: int) -> Thinned:
+    """Thin the next events on the way of ``course``, until about ``wanted`` bytes are free."""
     if course.end is None:
         course = _set_out(connection, course)
     found = connection.execute(
@@ -126,6 +128,8 @@ def thin(connection: Connection, course: Course) -> Thinned:
         _put_in_place(connection, course.attempt_id, run, markers)
         freed_rows += run.rows - len(markers)
         freed_size += run.size - sum(len(marker.body) for marker in markers)
+        if freed_size + ROW_BYTES * freed_rows >= wanted:
+            return Thinned(freed_rows, freed_size, replace(course, place=run.end))
     goes_on = len(rows) == ROWS_AT_ONCE
     return Thinned(freed_rows, freed_size, replace(course, place=rows[-1].seq + rows[-1].span) if goes_on else None)
 

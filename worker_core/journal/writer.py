@@ -90,6 +90,7 @@ class Writer:
 
     async def close(self) -> None:
         """Write what waits, and that the end was orderly."""
+        self._numbering.tell_all_dropped()
         self._closed = True
         if self._thinning is not None:
             self._thinning.cancel()
@@ -156,14 +157,17 @@ class Writer:
             if level == "metrics":
                 await self.save_histories()  # what goes from here stays in the history
             for attempt_id in self._numbering.by_size():
-                if not budget.is_enough(self._numbering.used_bytes):
+                if budget.wanted(self._numbering.used_bytes) > 0:
                     await self._thin_attempt(Course(attempt_id, level))
             level = budget.level_after(level, self._numbering.used_bytes)
         budget.thinned_to = self._numbering.used_bytes
 
     async def _thin_attempt(self, course: Course | None) -> None:
-        while course is not None and not self._numbering.budget.is_enough(self._numbering.used_bytes):
-            piece: Thinned = await self.write(partial(thin, course=course), durable=False)
+        while course is not None:
+            wanted = self._numbering.budget.wanted(self._numbering.used_bytes)
+            if wanted <= 0:
+                return
+            piece: Thinned = await self.write(partial(thin, course=course, wanted=wanted), durable=False)
             self._numbering.taken(course.attempt_id, piece.rows, piece.size)
             course = piece.course
 
