@@ -16,6 +16,8 @@ from worker_core.wire.problems import ProblemError
 
 log = logging.getLogger(__name__)
 
+MAX_ASKED_S = 3600.0
+"""The longest wait that the other side may ask for: nobody sends a worker to sleep for years."""
 HEALTHY_S = 30.0
 """So long a loop must work before its waits begin anew (no longer than its cap, where that is shorter)."""
 _UNFORESEEN_CAP_S = 60.0
@@ -65,7 +67,8 @@ class Backoff:
 
 
 def spread(asked_s: float, source: random.Random | None = None) -> float:
-    """Return a wait of at least ``asked_s`` that does not bring all workers back in one moment."""
+    """Return a wait of at least ``asked_s``, or an hour, that does not bring all workers back in one moment."""
+    asked_s = min(asked_s, MAX_ASKED_S)
     return asked_s + (source or random.Random()).uniform(0, asked_s / 4)
 
 
@@ -101,8 +104,9 @@ async def keep_going(loop: Callable[[], Awaitable[None]], what: str, sleep: Slee
 
 
 def _asked_wait(fault: Exception | None) -> float | None:
+    asked_s: float | None = None
     if isinstance(fault, ProblemError):
-        return fault.problem.retry_after_s
-    if isinstance(fault, TransportFault):
-        return fault.retry_after_s
-    return None
+        asked_s = fault.problem.retry_after_s
+    elif isinstance(fault, TransportFault):
+        asked_s = fault.retry_after_s
+    return None if asked_s is None else min(max(asked_s, 0.0), MAX_ASKED_S)

@@ -6,15 +6,18 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from worker_core.link.exchange import Exchanger, retry_after
+from worker_core.link.exchange import Exchanger, read_count, retry_after
 from worker_core.link.faults import TransportFault
 from worker_core.link.http import Writer
+from worker_core.link.identity import WorkerKey
 from worker_core.wire.codec import encode
 from worker_core.wire.pairing import PairingApproved, PairingPoll, PairingRequest, PairingStarted
+from worker_core.wire.problems import ProblemError
 from worker_core.wire.session import (
     ExtendAnswer,
     ExtendRequest,
     Goodbye,
+    KeyChange,
     Meta,
     SessionRequest,
     SessionStarted,
@@ -82,6 +85,19 @@ class CoordinatorClient:
     async def extend(self, request: ExtendRequest) -> ExtendAnswer:
         """S4: ask for a longer authorization."""
         return await self.link.ask("control", "POST", "/v1/authorization/extend", ExtendAnswer, request)
+
+    async def change_key(self, key: WorkerKey) -> None:
+        """S6: be known by another key from now on. The body's proof holds the nonce, so a new one means a new body."""
+        path = "/v1/worker/key"
+        for last in (False, False, True):
+            change = KeyChange(proof=self.link.proof_of(key, "POST", path))
+            try:
+                await self.link.tell("control", "POST", path, change)
+            except ProblemError as error:
+                if last or error.code not in ("use-dpop-nonce", "bad-proof"):
+                    raise
+            else:
+                return
 
     async def unpair(self) -> None:
         """S7: revoke this worker itself."""
@@ -171,7 +187,7 @@ class CoordinatorClient:
 
 
 def _offset(headers: Mapping[str, str]) -> int:
-    offset = headers.get(OFFSET_HEADER, "")
-    if not offset.isdecimal():
+    offset = read_count(headers.get(OFFSET_HEADER))
+    if offset is None:
         raise TransportFault("not-ours", f"an upload answer without {OFFSET_HEADER}")
-    return int(offset)
+    return offset

@@ -5,6 +5,7 @@ refusal or half an answer is a transport fault, whatever it says; above all it n
 """
 
 import email.utils
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeVar
 
@@ -26,7 +27,10 @@ Standing = Literal["none", "proof", "token"]
 """Kinds of authentication: N, P or K, and W of protocol.md."""
 
 _NOT_THIS_KEY = ("key-replaced", "worker-unknown")
+_COUNT = re.compile(r"[0-9]{1,18}")
 _JSON = "application/json"
+_DONE = (200, 201, 204, 206)
+"""How a coordinator says yes; 202 is a promise and 203 a proxy's version of an answer."""
 _BYTES = "application/octet-stream"
 _PLANES: dict[PlaneName, Limits] = {
     "poll": Limits(read_s=35.0, connections=2),
@@ -82,7 +86,11 @@ class Exchanger:
         self, plane: PlaneName, method: str, path: str, body: object = None, standing: Standing = "token"
     ) -> None:
         """Exchange JSON for nothing but success."""
-        await self.exchange(plane, method, path, body, standing)
+        answer = await self.exchange(plane, method, path, body, standing)
+        if answer.status == 200 and _content_type(answer) == _JSON:
+            self.read(answer, dict[str, Any])
+        elif answer.status != 204:
+            raise self._not_ours(f"answered {answer.status} with {_content_type(answer) or 'no content'}")
 
     async def exchange(
         self,
@@ -177,10 +185,10 @@ class Exchanger:
         return {"Authorization": f"DPoP {token}", PROOF_HEADER: self._proofs.make(method, url, token)}
 
     def _check_ours(self, answer: RawAnswer) -> None:
-        generation = answer.headers.get(GENERATION_HEADER, "")
-        if not generation.isdecimal() or 300 <= answer.status < 400:
+        generation = read_count(answer.headers.get(GENERATION_HEADER))
+        if generation is None or (answer.status < 400 and answer.status not in _DONE):
             raise self._not_ours(f"answered {answer.status}, but not as a Stoker coordinator does")
-        self.gen = int(generation)
+        self.gen = generation
         self.last_answer = self._clock.now()
         nonce = answer.headers.get(NONCE_HEADER)
         if nonce:
@@ -228,17 +236,23 @@ def _problem_without_body(status: int) -> Problem:
 
 
 def _with_retry_after(problem: Problem, header: str | None) -> Problem:
-    if problem.retry_after_s is not None or header is None or not header.isdecimal():
+    asked_s = read_count(header)
+    if problem.retry_after_s is not None or asked_s is None:
         return problem
     members: dict[str, Any] = {name: getattr(problem, name) for name in Problem.__struct_fields__}
-    members["retry_after_s"] = float(header)
+    members["retry_after_s"] = float(asked_s)
     return Problem(**members)
 
 
 def retry_after(answer: RawAnswer) -> float | None:
     """Return the seconds of ``Retry-After``, where an answer has one."""
-    header = answer.headers.get("Retry-After", "")
-    return float(header) if header.isdecimal() else None
+    asked_s = read_count(answer.headers.get("Retry-After"))
+    return None if asked_s is None else float(asked_s)
+
+
+def read_count(header: str | None) -> int | None:
+    """Return the whole number in a header; None where it is missing, or holds anything else."""
+    return int(header) if header is not None and _COUNT.fullmatch(header) else None
 
 
 def _only_ours(sink: Sink) -> Sink:

@@ -24,6 +24,8 @@ async def send_file(client: CoordinatorClient, journal: Journal, row: UploadRow,
     for restart in range(_MAX_RESTARTS):
         answer = await client.announce_artifact(row.attempt_id, request)
         ticket = answer.upload
+        if ticket is None and not answer.exists:
+            raise TransportFault("not-ours", "an announced file was neither there already nor wanted")
         await journal.set_upload(
             row.attempt_id,
             row.sha256,

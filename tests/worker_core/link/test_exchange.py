@@ -5,7 +5,7 @@ import json
 import socket
 
 import pytest
-from scripted_coordinator import Answer, ScriptedCoordinator, html, message, refusal
+from scripted_coordinator import ScriptedCoordinator, message, refusal
 
 from worker_core.link.address import Address
 from worker_core.link.client import CoordinatorClient
@@ -15,48 +15,7 @@ from worker_core.link.identity import WorkerKey
 from worker_core.link.proof import access_token_hash
 from worker_core.machine.clocks import SystemClock
 from worker_core.wire.problems import ProblemError
-from worker_core.wire.work import Completion, EventBatch, Heartbeat, PollRequest, Release
-
-REQUESTS = {
-    "meta": lambda client: client.meta(),
-    "token": lambda client: client.issue_token("ses_1"),
-    "poll": lambda client: client.poll(PollRequest(), 35.0),
-    "heartbeat": lambda client: client.heartbeat(Heartbeat(n=1)),
-    "accept": lambda client: client.accept("att_1", 1),
-    "events": lambda client: client.send_events("att_1", EventBatch(epoch=1, first_seq=0, events=())),
-    "complete": lambda client: client.complete("att_1", Completion(epoch=1, outcome="failed", final_seq=0)),
-    "release": lambda client: client.release("att_1", Release(epoch=1, reason="stopped")),
-}
-NO_ANSWERS = {
-    "a captive portal's page with 200": html(200),
-    "a proxy's 403": html(403),
-    "a gateway's 502": html(502),
-    "a redirect": Answer(302, headers={"Location": "http://portal.example/"}, ours=False),
-    "JSON of a stranger": Answer(200, b"{}", ours=False),
-    "an unsigned 401 of a stranger": Answer(401, b'{"error":"revoked"}', ours=False),
-    "an empty answer": Answer(200, b"", ours=False),
-    "a torn connection": Answer(raw=b""),
-    "half a head": Answer(raw=b"HTTP/1.1 200 OK\r\nContent-Le"),
-    "not HTTP at all": Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"),
-    "JSON cut off": Answer(200, b'{"gen": 1, "api"'),
-    "JSON of another shape": Answer(200, b"[1, 2, 3]"),
-    "half the promised body": Answer(200, b"{" + b" " * 1000 + b"}", cut=200),
-    "revoked without a signature": refusal("worker-revoked"),
-    "revoked with a forged signature": refusal("worker-revoked", signed="e30.e30.AAAA"),
-}
-
-
-@pytest.mark.parametrize("kind", NO_ANSWERS)
-@pytest.mark.parametrize("request_", REQUESTS)
-async def test_what_is_not_a_coordinators_answer_is_a_transport_fault_and_nothing_more(
-    coordinator: ScriptedCoordinator, client: CoordinatorClient, kind: str, request_: str
-) -> None:
-    if request_ == "release" and kind in ("JSON cut off", "JSON of another shape"):
-        return  # its answer has no body to read
-    for method in ("GET", "POST"):
-        coordinator.script(method, ".*", NO_ANSWERS[kind])
-    with pytest.raises(TransportFault):
-        await REQUESTS[request_](client)
+from worker_core.wire.work import Heartbeat
 
 
 async def test_a_signed_revocation_is_believed(coordinator: ScriptedCoordinator, client: CoordinatorClient) -> None:
