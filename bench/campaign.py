@@ -59,8 +59,13 @@ def _run_all(folder: Path, seeds: Sequence[int], at_once: int) -> Iterator[Outco
                 blueprints.put(blueprint)
 
         with ThreadPoolExecutor(len(proxies)) as pool:
-            for done in as_completed([pool.submit(run, seed) for seed in seeds]):
-                yield done.result()
+            try:
+                for done in as_completed([pool.submit(run, seed) for seed in seeds]):
+                    yield done.result()
+            finally:
+                pool.shutdown(
+                    wait=False, cancel_futures=True
+                )  # Ctrl-C: what runs ends in good order, the rest never begins
     finally:
         for proxy in proxies:
             proxy.close()

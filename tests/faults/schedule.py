@@ -261,7 +261,7 @@ class Schedule:
         for disk in self._disks.values():
             if self.outcome.violations:
                 disk.empty()
-                shutil.copytree(disk.folder, self.folder / f"{disk.folder.name}-kept", ignore_dangling_symlinks=True)
+                shutil.copytree(disk.folder, self.folder / f"{disk.folder.name}-kept", ignore=_special_files)
             disk.close()
         if not self.outcome.violations:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -294,6 +294,11 @@ class Schedule:
     def _violated(self, what: str) -> None:
         self._tell(f"VIOLATION {what}")
         self.outcome.violations.append(what)
+
+
+def _special_files(folder: str, names: list[str]) -> list[str]:
+    """Return what cannot be copied: sockets, pipes, dangling links."""
+    return [name for name in names if not ((path := Path(folder, name)).is_file() or path.is_dir())]
 
 
 def _in_contact(site: Site, station: Station, since: float) -> bool:
