@@ -43,7 +43,7 @@ class Time:
 
 
 def test_thirty_seconds_of_health_start_again_from_short_waits_and_less_does_not() -> None:
-    time, backoff = Time(), Backoff(60.0)
+    time = Time()
     backoff = Backoff(60.0, now=time.now)
     for _ in range(20):
         backoff.next_wait()
