@@ -1,4 +1,4 @@
-"""A proxy that asks for a login and inspects what goes through, with an authority of its own, as some companies have."""
+"""A proxy that asks for a login and inspects what goes through with an authority of its own, as companies have."""
 
 import asyncio
 import base64

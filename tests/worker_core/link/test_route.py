@@ -1,4 +1,4 @@
-"""The way to the coordinator: proxies that ask for a login, networks that inspect, certificates that are not believed."""
+"""The way to the coordinator: proxies with a login, networks that inspect, certificates that are not believed."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -123,8 +123,8 @@ async def test_a_certificate_out_of_its_days_is_told_with_this_computers_date(
 
 async def test_a_certificate_for_another_name_is_told(network: Network) -> None:
     await network.open()
+    client = network.client(Route.checked(network.url(), str(network.authority.file)), "https://other.example.org")
     with pytest.raises(TransportFault, match=f"it is for '{HOST}'") as caught:
-        client = network.client(Route.checked(network.url(), str(network.authority.file)), "https://other.example.org")
         await client.meta()
     assert caught.value.cause == "tls"
 
@@ -150,7 +150,7 @@ async def test_a_proxy_that_is_not_there_is_told_as_such(network: Network) -> No
 
 @pytest.mark.parametrize("proxy", ["proxy.example.org:3128", "socks5://p:1", "http://", "http://p:99999", "http://a b"])
 def test_what_is_no_proxy_is_refused_with_an_example(proxy: str) -> None:
-    with pytest.raises(BadAddress, match="http://proxy.example.org:3128"):
+    with pytest.raises(BadAddress, match=r"http://proxy\.example\.org:3128"):
         Route.checked(proxy, "")
 
 
