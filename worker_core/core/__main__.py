@@ -24,6 +24,7 @@ from worker_core.core.worker import Worker
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalError
 from worker_core.link.backoff import keep_going
+from worker_core.machine.adoption import adopt_orphans
 from worker_core.machine.atomic_files import private_folder
 from worker_core.machine.host import boot_id
 from worker_core.machine.instance_lock import LockHeld, take_lock
@@ -90,7 +91,9 @@ async def _run(paths: Paths, settings: Settings, options: Options) -> int:
     server = ControlServer(paths, CoreOperations(worker, embedded), VERSION)
     rounds = Rounds(worker, paths, settings)
     signals, power = EndSignals(worker), PowerDuty(worker, sources.power)
+    adopt_orphans()
     loops = [
+        asyncio.create_task(keep_going(worker.known.machine.safety.watch, "looking for a sandbox")),
         asyncio.create_task(keep_going(power.serve, "watching for sleep")),
         asyncio.create_task(keep_going(rounds.tick_for_ever, "the rounds")),
         asyncio.create_task(keep_going(lambda: _publish(worker, server, rounds), "telling the faces")),
@@ -98,6 +101,7 @@ async def _run(paths: Paths, settings: Settings, options: Options) -> int:
     with signals.listening():
         try:
             await server.start()
+            await worker.known.machine.safety.look()
             _start_embedded(worker, embedded, settings)
             worker.start()
             log.info("%s", _greeting(worker))

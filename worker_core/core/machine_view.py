@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from worker_core.core.job_safety import JobSafety
 from worker_core.core.settings import Settings
 from worker_core.jobs.runtime import Runtime, RuntimeMissing
 from worker_core.machine.host import DiskSpace, read_host, read_load
@@ -19,6 +20,7 @@ class MachineView:
     def __init__(
         self, sources: Sources, paths: Paths, settings: Settings, resolve_runtime: Callable[[], Runtime]
     ) -> None:
+        self.safety = JobSafety(paths, settings)
         self.gpus: tuple[GpuShown, ...] = ()
         self.load = DeviceLoad()
         self._sources = sources
@@ -55,7 +57,7 @@ class MachineView:
             self._resolve_runtime()
         except RuntimeMissing as error:
             return "device-missing", str(error)
-        return None
+        return self.safety.obstacle()
 
     def health(self, failures_in_a_row: int, loop_lag_s: float, degraded: tuple[Reason, ...]) -> Health:
         """Return the worker's own evidence."""
@@ -74,4 +76,5 @@ class MachineView:
             "host": decode(encode(host), dict[str, object]),
             "kinds": list(kinds),
             "credential_store": credential_store,
+            "network": self._settings.allow_network,
         }

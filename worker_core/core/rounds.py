@@ -22,10 +22,12 @@ from worker_core.wire.problems import ProblemError
 
 log = logging.getLogger(__name__)
 
+_OBSTACLES = ("disk-full", "device-missing", "no-containment", "job-stuck")
 TICK_S = 1.0
 JUMP_S = 5.0
 EXPIRED_JOB_MAY_RUN_S = 12 * 3600.0
 HOUSEKEEPING_S = 3600.0
+KEY_CHECK_S = 3600.0
 _REFRESH_WATCHED_S = 5.0
 _REFRESH_IDLE_S = 30.0
 
@@ -139,7 +141,7 @@ class Rounds:
         self._known.gpu_care.observe(self._known.machine.gpus)
         self._set_budget()
         troubles, obstacle = self._known.troubles, find_obstacle(self._known.machine, self._worker.journal)
-        gone = [reason for reason in ("disk-full", "device-missing") if obstacle is None or obstacle[0] != reason]
+        gone = [reason for reason in _OBSTACLES if obstacle is None or obstacle[0] != reason]
         changed = troubles.clear(*gone)
         if obstacle is not None:
             changed |= troubles.set(*obstacle)

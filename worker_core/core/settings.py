@@ -40,6 +40,16 @@ class Settings(Message):
     """Address of the proxy to the coordinator, with user:password@ if it asks for them; empty: as the system has it."""
     ca_file: str = ""
     """A PEM file with the certificates of one more authority to believe, such as that of an inspecting network."""
+    allow_uncontained: bool = False
+    """Whether jobs may run where nothing keeps them from the owner's files."""
+    allow_network: bool = False
+    """Whether a job that asks for the network gets it."""
+    max_memory_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
+    """How much of the computer's memory a job may use."""
+    max_processes: Annotated[int, msgspec.Meta(ge=16, le=1_000_000)] = 4096
+    """How many processes a job may have."""
+    readable_folders: tuple[str, ...] = ()
+    """Folders that jobs may read beside the system and their Python, such as one with data sets."""
     min_free_bytes: Count = 2 * GIB
     """With less space than this no job is taken."""
     log_level: Literal["debug", "info", "warning"] = "info"

@@ -8,6 +8,7 @@ from worker_core.core.troubles import clock_words
 from worker_core.wire.session import Authorization
 from worker_core.wire.status import (
     AuthorizationShown,
+    ContainmentShown,
     DeviceLoad,
     GpuShown,
     JobShown,
@@ -28,6 +29,8 @@ _BLOCKING: tuple[Reason, ...] = (
     "cannot-authenticate",
     "wrong-coordinator",
     "gpu-quarantined",
+    "no-containment",
+    "job-stuck",
 )
 """Troubles that need a person: with most of them no job can be taken. Others are told beside the state."""
 _BARRED: dict[Reason, str] = {
@@ -65,6 +68,7 @@ class Facts:
     gpus: tuple[GpuShown, ...] = ()
     load: DeviceLoad = field(default_factory=DeviceLoad)
     outbox: OutboxShown = field(default_factory=OutboxShown)
+    containment: ContainmentShown = field(default_factory=ContainmentShown)
     pairing: PairingShown | None = None
     credential_store: str | None = None
     embedded_coordinator: bool = False
@@ -87,6 +91,7 @@ def show(facts: Facts) -> WorkerStatus:
         gpus=facts.gpus,
         load=facts.load,
         outbox=facts.outbox,
+        containment=facts.containment,
         credential_store=facts.credential_store,
         pairing=facts.pairing,
         detail=_detail(facts, state),

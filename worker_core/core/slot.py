@@ -13,12 +13,14 @@ from worker_core.core.acceptance import Refusal, accept_offer, decline_offer
 from worker_core.core.gpu_care import Assigned, GpuCare, NoGpu
 from worker_core.core.gpu_needs import gpu_need
 from worker_core.core.inputs import fetch_from
+from worker_core.core.job_safety import JobSafety
 from worker_core.core.keepsakes import keep
 from worker_core.core.life import Event, HeldFound, JobExited, JobGone, OfferGone, OfferGranted
 from worker_core.core.reports import job_shown, lease_report
 from worker_core.core.tasks import Tasks
 from worker_core.core.winding_up import insist, put_canceled, wind_up
 from worker_core.jobs.attempt import AttemptRun
+from worker_core.jobs.process import ProcessIdentity
 from worker_core.jobs.runtime import Runtime, RuntimeMissing
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import AttemptEnd, NewAttempt
@@ -79,6 +81,7 @@ class Slot:
         host: SlotHost,
         resolve_runtime: Callable[[], Runtime],
         gpus: GpuCare,
+        safety: JobSafety,
     ) -> None:
         self.job_ends = 0
         self._paths = paths
@@ -87,6 +90,7 @@ class Slot:
         self._host = host
         self._resolve_runtime = resolve_runtime
         self._gpus = gpus
+        self._safety = safety
         self._client: CoordinatorClient | None = None
         self._delivery: Delivery | None = None
         self._offer: tuple[Offer, str] | None = None
@@ -325,10 +329,17 @@ class Slot:
         self._run = self._make_run(row, runtime, assigned)
         if self._ordered is not None:
             self._order(self._ordered)
-        return await self._gpus.lend(assigned, self._run.run())
+        try:
+            return await self._gpus.lend(assigned, self._run.run())
+        finally:
+            self._see_gone(row.attempt_id, self._run.identity, self._run.left)
 
     async def _wind_up(self, row: NewAttempt) -> AttemptEnd:
-        return await wind_up(row, self._killed, paths=self._paths, journal=self._journal)
+        return await wind_up(row, self._killed, self._see_gone, paths=self._paths, journal=self._journal)
+
+    def _see_gone(self, attempt_id: str, identity: ProcessIdentity | None, left: tuple[int, ...]) -> None:
+        if left:
+            self._tasks.start(self._safety.see_gone(identity, attempt_id, left))
 
     def _make_run(self, row: NewAttempt, runtime: Runtime, assigned: Assigned) -> AttemptRun:
         assert self._client is not None
@@ -342,6 +353,7 @@ class Slot:
             on_change=self._job_moved,
             on_metric=lambda metric: self._host.metric(row.attempt_id, metric),
             devices=assigned.uuids,
+            confinement=self._safety.confinement,
         )
 
     def _job_moved(self) -> None:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from worker_core.jobs.recovery import recover_attempt
+from worker_core.jobs.recovery import OnLeft, recover_attempt
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import AttemptEnd, JournalError, NewAttempt
 from worker_core.link.backoff import Backoff
@@ -29,14 +29,19 @@ async def insist(write: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(backoff.next_wait())
 
 
-async def wind_up(held: NewAttempt, killed: asyncio.Event, *, paths: Paths, journal: Journal) -> AttemptEnd:
-    """Wait for a job that nobody runs any more to leave by itself, or end it at once when ``killed`` is set."""
+async def wind_up(
+    held: NewAttempt, killed: asyncio.Event, on_left: OnLeft, *, paths: Paths, journal: Journal
+) -> AttemptEnd:
+    """Wait for a job that nobody runs any more to leave by itself, or end it at once when ``killed`` is set.
+
+    ``on_left`` is told of processes that resist.
+    """
 
     async def recover(grace_s: float) -> AttemptEnd:
         row = await journal.attempt(held.attempt_id)
         if row is None:
             return AttemptEnd(how="interrupted")  # wiped meanwhile
-        return await recover_attempt(row, paths=paths, journal=journal, grace_s=grace_s)
+        return await recover_attempt(row, paths=paths, journal=journal, grace_s=grace_s, on_left=on_left)
 
     leaving = asyncio.create_task(recover(held.accepted.limits.stop_grace_s))
     hurried = asyncio.create_task(killed.wait())

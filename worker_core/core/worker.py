@@ -81,7 +81,7 @@ class Worker:
         self._once = once
         self._woke_at = -_SAME_WAKE_S
         self._tasks = Tasks("core")
-        self._slot = Slot(paths, journal, clock, self, resolve_runtime, gpu_care)
+        self._slot = Slot(paths, journal, clock, self, resolve_runtime, gpu_care, machine.safety)
         self._mail = Correspondence(
             self.known, self._slot, journal, self.feed, self.changed, self._delivered, self._link_is_up
         )

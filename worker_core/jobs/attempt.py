@@ -15,15 +15,16 @@ from tenacity import AsyncRetrying, retry_if_exception_type, wait_fixed
 
 from worker_core.jobs.artifacts import BadArtifact, take_artifact
 from worker_core.jobs.channel import FrameChannel
-from worker_core.jobs.ending import Seen, classify
+from worker_core.jobs.ending import Seen, classify, last_words
 from worker_core.jobs.evidence import out_of_memory_in, out_of_memory_kills
 from worker_core.jobs.job import StartedJob, start_job
 from worker_core.jobs.meter import Meter
 from worker_core.jobs.output import OutputLog
 from worker_core.jobs.pipes import PipeReader
-from worker_core.jobs.process import TreeEnd
+from worker_core.jobs.process import ProcessIdentity, TreeEnd
 from worker_core.jobs.runtime import Runtime
 from worker_core.jobs.sandbox.confinement import Confinement
+from worker_core.jobs.stall import HealthDesk
 from worker_core.jobs.watch import NO_USE, Action, Watch
 from worker_core.jobs.workspace import Fetch, NotPrepared, is_disk_full, make_workspace
 from worker_core.journal.journal import Journal
@@ -32,9 +33,10 @@ from worker_core.machine.child_exit import wait_exit
 from worker_core.machine.clocks import Clock
 from worker_core.machine.paths import Paths
 from worker_core.wire.codec import BadMessage
-from worker_core.wire.events import CheckpointSaved, Log, Metric, Status
+from worker_core.wire.events import CheckpointSaved, Flag, Log, Metric, Status
 from worker_core.wire.frames import ArtifactReady, Done, Frame, JobError, Usage
 from worker_core.wire.session import AttemptPhase
+from worker_core.wire.status import FlagShown
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +59,7 @@ class AttemptProgress:
     eta_s: float | None = None
     checkpoint_step: int | None = None
     checkpoint_age_s: float | None = None
+    flags: tuple[FlagShown, ...] = ()
 
 
 class AttemptRun:
@@ -88,6 +91,7 @@ class AttemptRun:
         self._confinement = confinement or Confinement()
         self._limits = row.accepted.limits
         self._watch = Watch(self._limits)
+        self._health = HealthDesk(self._limits)
         self._log = OutputLog(journal, row.attempt_id, clock)
         self._phase: AttemptPhase = "starting"
         self._status = Status(ts=0.0, phase="")
@@ -116,7 +120,13 @@ class AttemptRun:
             eta_s=self._status.eta_s,
             checkpoint_step=step,
             checkpoint_age_s=None if saved is None else self._clock.now() - saved,
+            flags=self._health.flags,
         )
+
+    @property
+    def identity(self) -> ProcessIdentity | None:
+        """The first process of the job, once it is started."""
+        return self._job.identity if self._job else None
 
     def stop(self, grace_s: float | None = None) -> None:
         """Let the job save and leave; what is left of it after the grace is killed."""
@@ -141,10 +151,8 @@ class AttemptRun:
         except NotPrepared as error:
             failed = JobError(failure=error.failure, message=str(error))
             end = AttemptEnd(how="finished", outcome="failed", error=failed)
-        if end.error:
-            self._log.say(end.error.message)
-        if end.note:
-            self._log.say(end.note)
+        for words in last_words(end):
+            self._log.say(words)
         self._set_phase("finishing")
         await self._insist(lambda: self._journal.set_end(self._row.attempt_id, end))
         return end
@@ -229,9 +237,10 @@ class AttemptRun:
         while not exited.done():
             await asyncio.wait({exited}, timeout=_WATCH_STEP_S)
             now = self._clock.awake()
-            if self._journal.fault:
+            if waits_for_us := bool(self._journal.fault):
                 self._watch.heard()  # a job whose frames cannot be acknowledged waits for us
             self._perform(self._watch.tick(now - before, self._meter.use if self._meter else NO_USE))
+            self._flag(self._health.tick(now - before, self._clock.wall(), excused=waits_for_us))
             before = now
             if self._ended and self._ended.done() and not exited.done() and self._ended.result().left:
                 exited.cancel()
@@ -272,7 +281,8 @@ class AttemptRun:
         try:
             async for frame in self._channel.frames():
                 self._spoke = self._keeping = True
-                self._watch.heard()
+                if self._health.is_sign_of_life(frame.body):
+                    self._watch.heard()
                 try:
                     await self._take(self._channel, workspace, frame)
                 finally:
@@ -312,10 +322,20 @@ class AttemptRun:
             self._on_metric(body)
         elif isinstance(body, Status):
             self._status = body
+            self._health.saw(body)
             self._on_change()
         elif isinstance(body, CheckpointSaved):
             self._checkpoint = (body.step, self._clock.now())
             self._on_change()
+        elif isinstance(body, Flag):
+            if self._health.take(body):
+                self._perform(self._watch.stop("stalled", self._limits.stop_grace_s))
+            self._on_change()
+
+    def _flag(self, flag: Flag | None) -> None:
+        if flag is not None:
+            self._journal.append(self._row.attempt_id, flag)
+            self._notice(flag)
 
     async def _take_artifact(self, workspace: Path, ready: ArtifactReady) -> None:
         now = self._clock.wall()

@@ -7,6 +7,7 @@ from worker_core.jobs.watch import Cause
 from worker_core.journal.records import AttemptEnd
 from worker_core.wire.codec import Message
 from worker_core.wire.durations import format_duration
+from worker_core.wire.failure_rules import cure_of
 from worker_core.wire.frames import Done, JobError, Usage
 from worker_core.wire.vocabulary import FailureClass
 from worker_core.wire.work import Limits
@@ -53,6 +54,13 @@ def classify(seen: Seen) -> AttemptEnd:
     return _end(seen, "finished", failure or _failure(seen))
 
 
+def last_words(end: AttemptEnd) -> list[str]:
+    """Return what the log of a job says last: what failed, what helps, and what a person should know besides."""
+    error = end.error
+    told = [error.message, cure_of(error.failure)] if error is not None else []
+    return [words for words in (*told, end.note) if words]
+
+
 def _end_by_own_word(seen: Seen, done: Done) -> AttemptEnd:
     return AttemptEnd(
         how="finished",
@@ -69,6 +77,8 @@ def _failure_by_rule(seen: Seen) -> _Failure | None:
     limits = seen.limits
     if seen.cause == "silence":
         return _Failure("silence", f"The job said nothing for {format_duration(limits.silence_s)} and was ended.")
+    if seen.cause == "stalled":
+        return _Failure("stalled", "The job stood still: it made no step any more, and was stopped.")
     if seen.cause == "runtime":
         longest = format_duration(limits.max_runtime_s)
         return _Failure("exception", f"The job ran longer than the {longest} that its spec allows and was stopped.")

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from worker_core.jobs.artifacts import BadArtifact, take_artifact
@@ -28,13 +29,22 @@ class LatestCheckpoint(Message):
     size: Count
 
 
-async def recover_attempt(row: AttemptRow, *, paths: Paths, journal: Journal, grace_s: float) -> AttemptEnd:
-    """Return how an attempt ended whose core went away; on return none of its processes is left.
+OnLeft = Callable[[str, ProcessIdentity | None, tuple[int, ...]], None]
+"""``on_left(attempt_id, first process, pids)`` hears of processes that could not be ended."""
+
+
+async def recover_attempt(
+    row: AttemptRow, *, paths: Paths, journal: Journal, grace_s: float, on_left: OnLeft | None = None
+) -> AttemptEnd:
+    """Return how an attempt ended whose core went away; on return none of its processes is left, or ``on_left`` knows.
 
     A job notices that its core is gone when its orders end. It then saves a checkpoint and leaves, for which it has
     ``grace_s``.
     """
-    tree = await _see_it_leave(row, grace_s)
+    identity = _identity_of(row)
+    tree = await _see_it_leave(row, identity, grace_s)
+    if tree.left and on_left is not None:
+        on_left(row.attempt_id, identity, tree.left)
     if row.end is not None:
         return row.end
     end = _end_by_own_word(row)
@@ -45,10 +55,13 @@ async def recover_attempt(row: AttemptRow, *, paths: Paths, journal: Journal, gr
     return end
 
 
-async def _see_it_leave(row: AttemptRow, grace_s: float) -> TreeEnd:
-    identity = None
-    if row.pid is not None and row.pid_started is not None:
-        identity = ProcessIdentity(row.pid, row.pid_started)
+def _identity_of(row: AttemptRow) -> ProcessIdentity | None:
+    if row.pid is None or row.pid_started is None:
+        return None
+    return ProcessIdentity(row.pid, row.pid_started)
+
+
+async def _see_it_leave(row: AttemptRow, identity: ProcessIdentity | None, grace_s: float) -> TreeEnd:
     deadline = time.monotonic() + grace_s
     while time.monotonic() < deadline:
         if not await asyncio.to_thread(find_tree, identity, row.attempt_id):

@@ -11,9 +11,9 @@ from worker_core.wire.work import Limits
 
 MAX_STEP_S = 1.0
 
-Cause = Literal["asked", "left", "silence", "runtime", "disk", "memory", "processes", "broken", "full"]
-"""Why a job was stopped or ended: asked for; unasked, by its own last word; no frame came; too long; wrote too much;
-used too much memory; started too many processes; wrote no frames; disk full."""
+Cause = Literal["asked", "left", "silence", "stalled", "runtime", "disk", "memory", "processes", "broken", "full"]
+"""Why a job was stopped or ended: asked for; unasked, by its own last word; no frame came; no step; too long; wrote too
+much; used too much memory; started too many processes; wrote no frames; disk full."""
 
 Action = Literal["order-stop", "kill"]
 

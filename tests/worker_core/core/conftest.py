@@ -42,7 +42,7 @@ class Bench:
         journal = Journal.open(self.paths.state_db, boot_id="boot-1")
         runtime = Runtime((sys.executable, "-I", "-u", str(TINY_JOB)))
         sources = find_sources()
-        self.worker = Worker(self.paths, journal, sources, Settings(), "terminal", once, lambda: runtime)
+        self.worker = Worker(self.paths, journal, sources, Settings(allow_uncontained=True), "terminal", once, lambda: runtime)
         self._rounds = asyncio.create_task(Rounds(self.worker, self.paths, Settings()).tick_for_ever())
         self.worker.start()
         self._running = True
