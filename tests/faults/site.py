@@ -22,6 +22,7 @@ from app.cli.pairing_commands import pair_through_core
 from tests.faults.proxy import FaultProxy
 from tests.faults.sources import CoordinatorClock, ScriptedReadings
 from worker_core.control.messages import PairArgs
+from worker_core.machine.atomic_files import private_folder
 from worker_core.machine.paths import find_paths
 from worker_core.machine.sources import SETTING
 from worker_core.machine.spawn import clean_environment, coordinator_command, stoker_command
@@ -120,6 +121,11 @@ class Station:
         self.core: Core | None = None
         self.worker_id = ""
         self.revoked_at: float | None = None
+        if not self.paths.settings_file.exists():
+            private_folder(home)
+            private_folder(self.paths.config)
+            # A disk of a few megabytes, which a test can fill, is room enough.
+            self.paths.settings_file.write_text('{"min_free_bytes": 1000000}')
 
     def start(self) -> Core:
         """Start a core, unless one runs."""
