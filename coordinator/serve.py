@@ -20,6 +20,7 @@ from coordinator.api.context import Services
 from coordinator.assembly import build_app, build_services, running, stop
 from coordinator.errors import HostError
 from coordinator.greeting import greeting
+from coordinator.request_heads import guarded_heads
 from coordinator.settings import load_settings
 from coordinator.storage.data_folder import DataFolder
 from coordinator.storage.private_files import write_private
@@ -126,7 +127,7 @@ def server_config(app: Starlette, services: Services) -> uvicorn.Config:
     """Return how uvicorn serves us."""
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=guarded_heads(services.settings.body_deadline_s),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -5,8 +5,10 @@ import http.client
 import json
 import socket
 import time
+import zlib
 
 import httpx
+import psutil
 import pytest
 
 from worker_core.wire.codec import decode
@@ -63,11 +65,14 @@ def test_gzip_bodies_are_read(coordinator):
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(coordinator):
-    bomb = gzip.compress(b" " * (200 << 20), compresslevel=1)
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    bomb = b"".join(packer.compress(bytes(16 << 20)) for _ in range(64)) + packer.flush()  # 1 GiB
+    assert len(bomb) < 8 << 20
     station = coordinator.workstation()
     station.start_pairing("ada@example.org")
-    begun = time.monotonic()
+    begun, before = time.monotonic(), psutil.Process().memory_info().rss
     response = station.send("POST", "/v1/pairings", content=bomb, headers={"Content-Encoding": "gzip"})
+    assert psutil.Process().memory_info().rss - before < 48 << 20
     assert response.status_code == 413
     assert decode(response.content, Problem).code == "too-large"
     assert time.monotonic() - begun < 10
@@ -108,6 +113,63 @@ def test_a_body_that_does_not_come_is_given_up(start_coordinator):
     assert response.status == 400
     assert b"did not arrive" in response.read()
     connection.close()
+
+
+def connect(live):
+    return socket.create_connection(("127.0.0.1", int(live.url.rsplit(":", 1)[1])), timeout=20)
+
+
+def seconds_until_closed(line, drip=b""):
+    begun = time.monotonic()
+    try:
+        while True:
+            if drip:
+                line.sendall(drip)
+            line.settimeout(0.05 if drip else 20)
+            try:
+                if line.recv(4096) == b"":
+                    break
+            except TimeoutError:
+                assert time.monotonic() - begun < 20, "the connection is held for ever"
+    except ConnectionError:
+        pass
+    return time.monotonic() - begun
+
+
+@pytest.mark.parametrize(
+    "drip", [b"", b"G", b"X-A: b\r\n"], ids=["silence", "a line without end", "headers without end"]
+)
+def test_a_head_that_does_not_come_is_given_up(start_coordinator, drip):
+    live = start_coordinator(body_deadline_s=0.5)
+    with connect(live) as line:
+        if drip.startswith(b"X"):
+            line.sendall(b"GET /v1/meta HTTP/1.1\r\nHost: x\r\n")
+        assert seconds_until_closed(line, drip) < 10
+    assert get(live, "/v1/meta").status_code == 200
+
+
+def test_a_second_head_on_a_line_that_was_good_has_the_same_deadline(start_coordinator):
+    live = start_coordinator(body_deadline_s=0.5)
+    with connect(live) as line:
+        line.sendall(b"GET /v1/meta HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200 OK" in line.recv(65536)
+        time.sleep(1.0)  # an idle line is kept: that is what keep-alive is for
+        line.sendall(b"GET /v1/meta HTTP/1.1\r\n")
+        assert seconds_until_closed(line, b"X-A: b\r\n") < 10
+
+
+def test_a_head_without_end_does_not_fill_the_memory(start_coordinator):
+    live = start_coordinator()
+    with connect(live) as line:
+        line.sendall(b"GET /v1/meta HTTP/1.1\r\n")
+        sent = 0
+        try:
+            while sent < 64 << 20:
+                line.sendall(b"X-Filler: " + b"x" * 8000 + b"\r\n")
+                sent += 8012
+        except ConnectionError:
+            pass
+    assert sent < 8 << 20
 
 
 def test_a_failure_of_ours_is_a_problem_document_without_a_traceback(start_coordinator):
