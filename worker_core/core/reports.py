@@ -33,6 +33,7 @@ def job_shown(row: NewAttempt, progress: AttemptProgress | None) -> JobShown:
         progress=progress.progress,
         eta_s=progress.eta_s,
         checkpoint_age_s=progress.checkpoint_age_s,
+        flags=progress.flags,
     )
 
 
