@@ -12,6 +12,7 @@ import os
 import pwd
 import select
 import subprocess
+import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -110,14 +111,19 @@ class BubblewrapLaunch:
         return Held(inner=inner, group=group, codes_from_shell=True)
 
     def _inner(self, process: subprocess.Popen[bytes]) -> ProcessIdentity:
-        ready, _, _ = select.select([self.status], [], [], _START_S)
-        text = (self.status.read(_MAX_STATUS_BYTES) or b"") if ready else b""
-        for line in text.splitlines():
-            pid = cast("dict[str, object]", json.loads(line)).get("child-pid")
-            if isinstance(pid, int):
-                return identify(pid)
-        process.kill()
-        raise BubblewrapFailed("bubblewrap made no sandbox" + ("" if ready else f" within {_START_S:.0f} s"))
+        """Return the process that bwrap made and halted; its first line comes in pieces."""
+        deadline, text = time.monotonic() + _START_S, b""
+        while b"\n" not in text and len(text) < _MAX_STATUS_BYTES:
+            ready, _, _ = select.select([self.status], [], [], max(0.0, deadline - time.monotonic()))
+            piece = (self.status.read(_MAX_STATUS_BYTES) or b"") if ready else b""
+            if not piece:
+                process.kill()
+                raise BubblewrapFailed("bubblewrap made no sandbox" + ("" if ready else f" within {_START_S:.0f} s"))
+            text += piece
+        pid = cast("dict[str, object]", json.loads(text.partition(b"\n")[0])).get("child-pid")
+        if not isinstance(pid, int):
+            raise BubblewrapFailed("bubblewrap did not name the process it made")
+        return identify(pid)
 
 
 def _pipe(opened: ExitStack) -> tuple[FileIO, FileIO]:
