@@ -14,6 +14,7 @@ from app.cli import console_commands, demo_command, doctor_command, job_commands
 from app.cli.errors import CliError, WrongUsage, from_problem
 from app.cli.help_pages import Command, Group
 from app.cli.terminal import Terminal, show_error, wants_traceback
+from worker_core.machine.known_secrets import learn_environment
 from worker_core.wire.problems import ProblemError
 
 _TRY, _HERE, _CONSOLE, _JOBS = "Try and check", "This worker", "Workers of your account", "Jobs"
@@ -82,6 +83,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = [argument for argument in argv if argument != "--verbose"]
     verbose = wants_traceback(len(arguments) != len(argv))
     terminal = Terminal()
+    learn_environment(os.environ)
     try:
         code = get_command(app).main(arguments, prog_name="stoker", standalone_mode=False, obj=terminal)
         return code if isinstance(code, int) else 0

@@ -14,6 +14,7 @@ from app.cli.options import Json, signed_in, terminal_of
 from app.cli.status_view import show_workers, styled_state
 from app.cli.terminal import Terminal
 from worker_core.machine.paths import find_paths
+from worker_core.machine.redaction import KNOWN_SECRETS
 from worker_core.wire.client import WorkerView
 from worker_core.wire.durations import BadDuration, format_duration, parse_duration
 from worker_core.wire.pairing import (
@@ -41,6 +42,7 @@ def login(
         client.meta()
         address = email or _ask(terminal, "E-mail", "Give --email.")
         password = _read_password(terminal, from_stdin=password_stdin)
+        KNOWN_SECRETS.add(password)
         token = client.login(address, password)
     path = save_login(find_paths(), SavedLogin(coordinator=url, token=token.token, account=token.account))
     terminal.done(f"Signed in to {url} as {token.account}.")

@@ -11,6 +11,7 @@ from worker_core.link.address import Address
 from worker_core.link.faults import BadAddress
 from worker_core.machine.atomic_files import private_folder, write_file
 from worker_core.machine.paths import Paths
+from worker_core.machine.redaction import KNOWN_SECRETS
 from worker_core.wire.codec import BadMessage, Message, decode, encode
 
 
@@ -48,6 +49,12 @@ def save_login(paths: Paths, login: SavedLogin) -> Path:
 
 def find_credentials(paths: Paths) -> Credentials:
     """Return the credentials of the environment, else those of `stoker login`; raises :class:`NotSignedIn`."""
+    found = _find(paths)
+    KNOWN_SECRETS.add(found.token)
+    return found
+
+
+def _find(paths: Paths) -> Credentials:
     coordinator, token = os.environ.get("STOKER_COORDINATOR", ""), os.environ.get("STOKER_TOKEN", "")
     if token and coordinator:
         return Credentials(normalise_url(coordinator), token.strip())

@@ -12,6 +12,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from app.cli.errors import CliError
+from worker_core.machine.redaction import KNOWN_SECRETS
 from worker_core.wire.codec import encode
 
 T = TypeVar("T")
@@ -77,15 +78,16 @@ class Terminal:
 
 
 def show_error(error: CliError, *, json: bool, already_printed: bool, verbose: bool) -> None:
-    """Tell a person on standard error, and a program on standard output, what went wrong."""
+    """Tell a person on standard error, and a program on standard output, what went wrong; no secret gets in."""
     console = SafeConsole(stderr=True, highlight=False, soft_wrap=True)
-    console.print(Text.assemble(("✗ ", "bold red"), (error.what, "bold")))
+    clean = KNOWN_SECRETS.redact
+    console.print(Text.assemble(("✗ ", "bold red"), (clean(error.what), "bold")))
     for line in _explanation(error):
-        console.print(Text(f"  {line}"))
+        console.print(Text(f"  {clean(line)}"))
     if verbose:
-        console.print(Text("".join(traceback.format_exception(error)), style="dim"))
+        console.print(Text(clean("".join(traceback.format_exception(error))), style="dim"))
     if json and not already_printed:
-        sys.stdout.write(encode({"error": error_document(error)}).decode() + "\n")
+        sys.stdout.write(clean(encode({"error": error_document(error)}).decode()) + "\n")
         sys.stdout.flush()
 
 

@@ -11,6 +11,8 @@ from typing import IO
 
 from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
 
+from worker_core.machine.redaction import KNOWN_SECRETS
+
 MAX_LOG_BYTES = 1024 * 1024
 MAX_REPORT_BYTES = 64 * 1024
 MAX_RECORDED = 20
@@ -41,7 +43,7 @@ class BoundedLog(logging.Handler):
                 self._file.close()
                 self._path.replace(self._path.with_name(f"{self._path.name}.1"))
                 self._file = self._path.open("a", encoding="utf-8")
-            self._file.write(f"{self.format(record)}\n")
+            self._file.write(f"{KNOWN_SECRETS.redact(self.format(record))}\n")
             self._file.flush()
         except (OSError, ValueError):
             self.handleError(record)
@@ -103,7 +105,7 @@ class CrashRecorder:
             return ""
 
     def _on_exception(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        text = "".join(traceback.format_exception(kind, error, trace))
+        text = KNOWN_SECRETS.redact("".join(traceback.format_exception(kind, error, trace)))
         log.error("An error nobody handled:\n%s", text)
         if text not in self._seen and len(self._seen) < MAX_RECORDED:
             self._seen.add(text)
@@ -114,5 +116,5 @@ class CrashRecorder:
     def _tell(self, error: BaseException, text: str) -> None:
         """Say it where stoker was started, if that place can still be written to."""
         if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
-            shown = text if os.environ.get("STOKER_DEBUG") else f"{type(error).__name__}: {error}"
+            shown = text if os.environ.get("STOKER_DEBUG") else KNOWN_SECRETS.redact(f"{type(error).__name__}: {error}")
             sys.stderr.write(f"stoker app: an error nobody handled; details are in {self._path}. {shown}\n")

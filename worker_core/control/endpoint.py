@@ -13,6 +13,7 @@ from typing import Literal
 from worker_core.control.messages import PROTOCOL_VERSION, Endpoint
 from worker_core.machine.atomic_files import write_file
 from worker_core.machine.paths import Paths
+from worker_core.machine.redaction import KNOWN_SECRETS
 from worker_core.wire.codec import BadMessage, decode, encode
 
 _START_TOLERANCE_S = 1.0
@@ -27,11 +28,13 @@ def make_endpoint(transport: Literal["unix", "tcp"], address: str, version: str)
     """Return the endpoint of this process with a fresh token."""
     import psutil  # here, because the tray reads this file far more often than it asks for a process
 
+    token = secrets.token_hex(32)
+    KNOWN_SECRETS.add(token)
     return Endpoint(
         v=PROTOCOL_VERSION,
         transport=transport,
         address=address,
-        token=secrets.token_hex(32),
+        token=token,
         pid=os.getpid(),
         started=psutil.Process().create_time(),
         version=version,
@@ -65,6 +68,7 @@ def read_endpoint(paths: Paths) -> Endpoint | None:
         raise BadEndpoint(f"{path} is not a control file: {error}") from error
     if endpoint.v != PROTOCOL_VERSION:
         raise BadEndpoint(f"{path} speaks version {endpoint.v} of the control channel; this program {PROTOCOL_VERSION}")
+    KNOWN_SECRETS.add(endpoint.token)
     return endpoint
 
 

@@ -14,6 +14,7 @@ from worker_core.control.messages import MetricEvent
 from worker_core.control.server import ControlServer
 from worker_core.core.embedded import EmbeddedCoordinator
 from worker_core.core.end_signals import EndSignals
+from worker_core.core.errand import Errand
 from worker_core.core.logs import close_logs, open_logs
 from worker_core.core.operations import CoreOperations
 from worker_core.core.power_duty import PowerDuty
@@ -28,6 +29,7 @@ from worker_core.machine.adoption import adopt_orphans
 from worker_core.machine.atomic_files import private_folder
 from worker_core.machine.host import boot_id
 from worker_core.machine.instance_lock import LockHeld, take_lock
+from worker_core.machine.known_secrets import learn_environment, learn_url
 from worker_core.machine.paths import Paths, find_paths
 from worker_core.machine.sources import find_sources
 from worker_core.wire.events import Metric
@@ -65,6 +67,8 @@ def main(argv: Sequence[str]) -> int:
         return _fail(f"this worker's home cannot be used: {error}. Correct that, {_ELSEWHERE}")
     try:
         settings = read_settings(paths)
+        learn_environment(os.environ, settings.secret_env)
+        learn_url(settings.proxy)
         open_logs(paths, settings.log_level, options.verbose)
         return asyncio.run(_run(paths, settings, options))
     except (BadSettings, JournalError) as error:
@@ -98,6 +102,9 @@ async def _run(paths: Paths, settings: Settings, options: Options) -> int:
         asyncio.create_task(keep_going(rounds.tick_for_ever, "the rounds")),
         asyncio.create_task(keep_going(lambda: _publish(worker, server, rounds), "telling the faces")),
     ]
+    errand = Errand(worker)
+    if options.once:
+        loops.append(asyncio.create_task(errand.watch()))
     with signals.listening():
         try:
             await server.start()
@@ -113,6 +120,8 @@ async def _run(paths: Paths, settings: Settings, options: Options) -> int:
             await server.stop()
             await embedded.stop()
             await journal.close()
+    if errand.why_not:
+        return EXIT_NOT_PAIRED
     return EXIT_INTERRUPTED if signals.interrupted else 0
 
 

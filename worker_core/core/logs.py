@@ -1,32 +1,45 @@
-"""Where the core writes its log: short lines for a person at the terminal, full ones in a bounded file."""
+"""Where the core writes its log: short lines for a person at the terminal, full ones in a bounded file.
+
+No secret that this process knows reaches either, and no fault of the file or the terminal reaches the core.
+"""
 
 import logging
 import logging.handlers
 import sys
+from pathlib import Path
 
 from worker_core.machine.atomic_files import private_folder
 from worker_core.machine.paths import Paths
+from worker_core.machine.redaction import KNOWN_SECRETS
 
 FILE_NAME = "core.log"
-_FILE_BYTES = 2 << 20
-_OLD_FILES = 2
+FILE_BYTES = 2 << 20
+OLD_FILES = 2
+_NOISY = ("httpx", "httpcore", "apscheduler", "asyncio")
 
 
 def open_logs(paths: Paths, level: str, verbose: bool) -> None:
-    """Log to stderr and to ``core.log``; an unwritable log folder raises OSError."""
-    private_folder(paths.logs)
-    file = logging.handlers.RotatingFileHandler(
-        paths.logs / FILE_NAME, maxBytes=_FILE_BYTES, backupCount=_OLD_FILES, encoding="utf-8"
-    )
-    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    terminal = logging.StreamHandler(sys.stderr)
+    """Log to stderr and to ``core.log``; a log folder that cannot be made costs the file, not the worker."""
+    terminal = _Terminal(sys.stderr)
     terminal.setFormatter(_ForPeople(verbose))
+    handlers: list[logging.Handler] = [terminal]
+    try:
+        private_folder(paths.logs)
+    except OSError as error:
+        unwritable = f"there is no log file: {error}"
+    else:
+        unwritable = ""
+        file = LogFile(paths.logs / FILE_NAME)
+        file.setFormatter(_Redacting("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        handlers.append(file)
     root = logging.getLogger()
     root.setLevel(logging.DEBUG if verbose else getattr(logging, level.upper()))
-    for handler in (file, terminal):
+    for handler in handlers:
         root.addHandler(handler)
-    for noisy in ("httpx", "httpcore", "apscheduler", "asyncio"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    if unwritable:
+        logging.getLogger(__name__).warning("%s", unwritable)
 
 
 def close_logs() -> None:
@@ -37,6 +50,60 @@ def close_logs() -> None:
         handler.close()
 
 
+class LogFile(logging.handlers.RotatingFileHandler):
+    """A file of bounded size with two older ones beside it. While it cannot be written its lines are lost, and counted.
+
+    It is opened again with each line, so it goes on by itself when the disk has room.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=FILE_BYTES, backupCount=OLD_FILES, encoding="utf-8", delay=True)
+        self.lost = 0
+        self._failed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line, and before it how many could not be written."""
+        if self.lost:
+            self._try(logging.makeLogRecord({**record.__dict__, "exc_info": None, "args": None, "msg": self._loss()}))
+            if self._failed:
+                self.lost += 1
+                return
+            self.lost = 0
+        self._try(record)
+        self.lost += self._failed
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Let go of the file, whatever is stuck in its buffer: the next line opens it again."""
+        self._failed = True
+        stream, self.stream = self.stream, None  # pyright: ignore[reportAttributeAccessIssue]
+        if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            try:
+                stream.close()
+            except (OSError, ValueError):
+                return  # the disk takes no more of it; the line is counted as lost
+
+    def _try(self, record: logging.LogRecord) -> None:
+        self._failed = False
+        super().emit(record)
+
+    def _loss(self) -> str:
+        return f"{self.lost} lines could not be written here"
+
+
+class _Terminal(logging.StreamHandler):  # pyright: ignore[reportMissingTypeArgument]
+    """The terminal, or the file of whoever started the core; it may be full, or gone."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Go on: there is no better place to say that nobody reads."""
+
+
+class _Redacting(logging.Formatter):
+    """Takes known secrets out of a line and its traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return KNOWN_SECRETS.redact(super().format(record))
+
+
 class _ForPeople(logging.Formatter):
     """Time and words; a traceback only for those who asked for it."""
 
@@ -45,6 +112,9 @@ class _ForPeople(logging.Formatter):
         self._verbose = verbose
 
     def format(self, record: logging.LogRecord) -> str:
+        return KNOWN_SECRETS.redact(self._in_words(record))
+
+    def _in_words(self, record: logging.LogRecord) -> str:
         if self._verbose or record.exc_info is None:
             return super().format(record)
         error = record.exc_info[1]

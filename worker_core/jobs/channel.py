@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Literal
 
 from worker_core.jobs.pipes import PipeReader, PipeWriter
+from worker_core.machine.redaction import KNOWN_SECRETS
 from worker_core.wire.frames import Frame, FrameSplitter, Order, pack, unpack_frame
 
 
@@ -22,7 +23,7 @@ class FrameChannel:
         splitter = FrameSplitter()
         async for data in self._reader.chunks():
             for payload in splitter.feed(data):
-                yield unpack_frame(payload)
+                yield unpack_frame(KNOWN_SECRETS.redact_bytes(payload))
 
     def ack_after(self, frame_id: int, committed: asyncio.Future[None]) -> None:
         """Acknowledge a frame when ``committed`` is done; of frames in one commit the last stands for all."""

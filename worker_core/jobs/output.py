@@ -7,6 +7,7 @@ from worker_core.jobs.lines import LINES_PER_SECOND, LineRate, LineSplitter
 from worker_core.jobs.pipes import PipeReader
 from worker_core.journal.journal import Journal
 from worker_core.machine.clocks import Clock
+from worker_core.machine.redaction import KNOWN_SECRETS
 from worker_core.wire.events import MAX_LINE_BYTES, Dropped, Log, LogStream
 
 _TAIL_LINES = 20
@@ -26,11 +27,11 @@ class OutputLog:
     @property
     def tail(self) -> str:
         """The last lines the job printed."""
-        return "\n".join(self._tail)
+        return "\n".join(KNOWN_SECRETS.redact(line)[:_TAIL_LINE_CHARS] for line in self._tail)
 
     async def follow(self, stream: LogStream, reader: PipeReader) -> None:
         """Keep every line of a pipe until it ends."""
-        splitter = LineSplitter()
+        splitter = LineSplitter(KNOWN_SECRETS)
         async for data in reader.chunks():
             for line in splitter.feed(data, time.monotonic()):
                 self.keep(stream, line)
@@ -38,18 +39,20 @@ class OutputLog:
             self.keep(stream, line)
 
     def keep(self, stream: LogStream, line: str) -> None:
-        """Keep one line of the job, cut at 8 KiB, if there are not too many."""
-        if len(line) * 4 > MAX_LINE_BYTES:
-            line = line.encode()[:MAX_LINE_BYTES].decode(errors="ignore")
-        self._tail.append(line[:_TAIL_LINE_CHARS])
+        """Keep one line of the job without secrets, cut at 8 KiB, if there are not too many."""
+        self._tail.append(line)
         if self._rate.admit(time.monotonic()):
+            line = KNOWN_SECRETS.redact(line)
+            if len(line) * 4 > MAX_LINE_BYTES:
+                line = line.encode()[:MAX_LINE_BYTES].decode(errors="ignore")
             # Lines are refused until the end of a second, so these came before this one.
             self._note_dropped(self._rate.take_dropped())
             self._journal.append(self._attempt_id, Log(ts=self._clock.wall(), stream=stream, text=line))
 
     def say(self, text: str) -> None:
         """Add a line of our own."""
-        self._journal.append(self._attempt_id, Log(ts=self._clock.wall(), stream="stoker", text=text))
+        said = Log(ts=self._clock.wall(), stream="stoker", text=KNOWN_SECRETS.redact(text))
+        self._journal.append(self._attempt_id, said)
 
     def end(self) -> None:
         """Note what was left out since the last line that was kept."""

@@ -7,6 +7,7 @@ from worker_core.link.backoff import Backoff, Sleep, may_help
 from worker_core.link.client import CoordinatorClient
 from worker_core.link.faults import LinkFault, TransportFault
 from worker_core.machine.clocks import Clock
+from worker_core.machine.redaction import KNOWN_SECRETS
 from worker_core.wire.pairing import PairingApproved, PairingStarted
 from worker_core.wire.problems import ProblemError
 
@@ -32,6 +33,7 @@ async def await_approval(
     The wait grows by what ``slow_down`` asks and never shrinks again. Faults of the network end nothing: the code
     lives on at the coordinator, and only time ends it.
     """
+    KNOWN_SECRETS.add(started.device_code)
     interval = started.interval
     backoff = Backoff(_FAULT_CAP_S)
     deadline = clock.now() + started.expires_in + _PATIENCE_S

@@ -13,6 +13,7 @@ from worker_core.journal.journal import Journal
 from worker_core.link.backoff import Backoff, Sleep, may_help
 from worker_core.link.client import CoordinatorClient
 from worker_core.link.faults import LinkFault
+from worker_core.machine.redaction import KNOWN_SECRETS
 from worker_core.wire.codec import Message, decode, encode
 from worker_core.wire.ids import new_id
 from worker_core.wire.problems import ProblemError
@@ -86,7 +87,7 @@ class Connection:
         await save_record(self._journal, record.confirm(self.instance_id, started.session_seq))
         self.session_id = started.session_id
         self.params = started.params
-        self._client.link.token = started.token
+        self._adopt(started.token)
         return started
 
     async def close(self, reason: str) -> None:
@@ -123,4 +124,8 @@ class Connection:
         if self.session_id is None:
             return
         issued = await self._client.issue_token(self.session_id)
-        self._client.link.token = issued.token
+        self._adopt(issued.token)
+
+    def _adopt(self, token: str) -> None:
+        KNOWN_SECRETS.add_passing(token)
+        self._client.link.token = token

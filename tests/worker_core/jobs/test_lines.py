@@ -4,13 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker_core.jobs.lines import LINES_PER_SECOND, LineRate, LineSplitter
+from worker_core.machine.redaction import Redactor
 from worker_core.wire.events import MAX_LINE_BYTES
 
 PIECES = st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r\n", b"\r", "ü".encode(), b"\xff"]), max_size=60)
 
 
 def all_lines(chunks: list[bytes]) -> list[str]:
-    splitter = LineSplitter()
+    splitter = LineSplitter(Redactor())
     lines = [line for chunk in chunks for line in splitter.feed(chunk, 0.0)]
     return [*lines, *splitter.close()]
 
@@ -38,7 +39,7 @@ def test_windows_line_ends_are_one_line_end() -> None:
 
 
 def test_a_progress_bar_shows_twice_a_second_and_its_last_state_always() -> None:
-    splitter = LineSplitter()
+    splitter = LineSplitter(Redactor())
     lines = [line for number in range(1000) for line in splitter.feed(b"\r%d%%" % number, number / 100)]
     lines += splitter.feed(b"\rdone\n", 10.0)
     assert 18 <= len(lines) <= 22
@@ -52,3 +53,25 @@ def test_more_lines_than_allowed_in_a_second_are_counted() -> None:
     assert rate.admit(8.0)
     assert rate.take_dropped() == 1000 - LINES_PER_SECOND
     assert rate.take_dropped() == 0
+
+
+@given(st.lists(st.binary(max_size=9000), max_size=4), st.integers(0, 20_000))
+def test_pieces_of_long_lines_end_between_letters(chunks: list[bytes], letters: int) -> None:
+    splitter = LineSplitter(Redactor())
+    text = "é€😀x" * letters
+    lines = [line for chunk in (text.encode(), *chunks) for line in splitter.feed(chunk, 0.0)]
+    lines += splitter.close()
+    assert all(len(line.encode()) <= MAX_LINE_BYTES for line in lines)
+    if not any(chunks):
+        assert "".join(lines) == text
+
+
+@given(st.integers(0, 3 * MAX_LINE_BYTES), st.integers(1, 9000))
+def test_a_secret_at_the_end_of_a_piece_is_found(before: int, chunk: int) -> None:
+    secrets = Redactor()
+    secrets.add("hunter2-hunter2-hunter2")
+    splitter = LineSplitter(secrets)
+    raw = b"x" * before + b"hunter2-hunter2-hunter2" + b"y" * MAX_LINE_BYTES
+    lines = [line for start in range(0, len(raw), chunk) for line in splitter.feed(raw[start : start + chunk], 0.0)]
+    joined = "".join(secrets.redact(line) for line in [*lines, *splitter.close()])
+    assert joined == "x" * before + "[secret]" + "y" * MAX_LINE_BYTES
