@@ -238,7 +238,7 @@ class GpuCare:
         command = self._probe_command()
         if result is None:
             result = ProbeResult(ok=True) if command is None else await probe_gpu(command, gpu.uuid)
-        rules.tested(self._of(gpu), why, result, self._clock.now())
+        rules.take_test(self._of(gpu), why, result, self._clock.now())
         return result
 
     async def _read(self) -> tuple[GpuShown, ...]:

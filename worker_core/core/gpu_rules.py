@@ -90,7 +90,7 @@ def woke(state: GpuState, now: float) -> None:
     state.slept, state.untested, state.test_at = True, "after-sleep", now
 
 
-def tested(state: GpuState, why: Tested, result: ProbeResult, now: float) -> None:
+def take_test(state: GpuState, why: Tested, result: ProbeResult, now: float) -> None:
     """Take in the result of a test."""
     if result.ok:
         state.untested = None

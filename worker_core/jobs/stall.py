@@ -17,7 +17,7 @@ from worker_core.wire.work import Limits
 TIMES_MEDIAN = 10.0
 JOB_FIRST_S = 15.0
 """How much longer the core waits than the job itself, whose word also says in what phase it stands."""
-_REMEMBERED = 61
+_REMEMBERED, _LEAST_TIMES = 61, 3
 _NOT_AT_WORK = "starting"
 _MOST_FLAGS = 50
 """So many are shown; all of them are in the journal."""
@@ -44,7 +44,7 @@ class StallWatch:
             status.progress,
         ):
             steps = status.step - before.step if before is not None and before.phase == status.phase else 0
-            if steps > 0:
+            if steps > 0 and not self.told:
                 self.step_times.append(self.since_s / steps)
             self.still_s = self.since_s = 0.0
             self.told = False
@@ -65,7 +65,7 @@ class StallWatch:
 
     def patience_s(self) -> float:
         """Return after how long without a step a job stands still."""
-        usual = median(self.step_times) if self.step_times else 0.0
+        usual = median(self.step_times) if len(self.step_times) >= _LEAST_TIMES else 0.0
         return max(self.least_s, TIMES_MEDIAN * usual)
 
 

@@ -16,7 +16,8 @@ from statistics import median
 from typing import Protocol
 
 TIMES_MEDIAN = 10.0
-_REMEMBERED = 61
+_REMEMBERED, _LEAST_MEANS = 61, 3
+"""Fewer could all be of one stall."""
 _LOOK_S = 1.0
 
 
@@ -41,7 +42,7 @@ class StepTimes:
 
     def patience_s(self, least_s: float) -> float:
         """Return after how long without a step a job stands still."""
-        usual = median(tuple(self._means)) if self._means else 0.0
+        usual = median(tuple(self._means)) if len(self._means) >= _LEAST_MEANS else 0.0
         return max(least_s, TIMES_MEDIAN * usual)
 
 
