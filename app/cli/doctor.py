@@ -6,11 +6,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Literal
 
 from app.cli.client import CoordinatorClient, Patience
 from app.cli.credentials import find_credentials
 from app.cli.desktop_session import session_faults
+from app.cli.doctor_containment import containment_findings
+from app.cli.doctor_finding import Finding, State
 from app.cli.errors import CliError, NotRunning
 from app.cli.worker_commands import core
 from worker_core.jobs.runtime import RuntimeMissing, find_runtime
@@ -24,21 +25,11 @@ from worker_core.wire.codec import BadMessage, Message, decode
 from worker_core.wire.problems import ProblemError
 from worker_core.wire.status import WorkerStatus
 
-State = Literal["ok", "warning", "problem"]
 _OLDEST_PYTHON = (3, 11)
 _SAFE_SQLITE = (3, 51, 3)
 _LITTLE_DISK_SHARE, _LITTLE_DISK_BYTES = 0.05, 5 << 30
 _CLOCK_WARNING_S, _CLOCK_PROBLEM_S = 5.0, 300.0
 _IMPORT_S = 120.0
-
-
-class Finding(Message):
-    """One precondition: how it stands, in words, and what to do about it."""
-
-    name: str
-    state: State
-    text: str
-    cure: str = ""
 
 
 def examine(paths: Paths) -> list[Finding]:
@@ -49,6 +40,7 @@ def examine(paths: Paths) -> list[Finding]:
         ("sqlite", _sqlite),
         ("home", _home),
         ("disk", _disk),
+        ("containment", containment_findings),
         ("keystore", _keystore),
         ("desktop", _desktop),
         ("worker", _worker),

@@ -11,7 +11,7 @@ from app.cli.terminal import Terminal, count_of
 from worker_core.machine.paths import find_paths
 
 if TYPE_CHECKING:
-    from app.cli.doctor import Finding
+    from app.cli.doctor_finding import Finding
 
 _SIGNS = {"ok": ("✓", "bold green"), "warning": ("!", "bold yellow"), "problem": ("✗", "bold red")}
 

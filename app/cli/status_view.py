@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.containment_words import containment_words
 from app.cli.job_ids import short_ids
 from app.cli.tables import Column, print_table
 from app.cli.terminal import Terminal, count_of
@@ -66,6 +67,8 @@ def _status_rows(status: WorkerStatus) -> Iterable[tuple[str, Text]]:
             "Waiting to send",
             Text(f"{count_of(status.outbox.events, 'event')}, {count_of(status.outbox.bytes, 'byte')}"),
         )
+    if status.pid is not None:
+        yield "Jobs contained by", Text(containment_words(status.containment))
     if status.credential_store:
         yield "Credential in", Text({"file": "a file only you can read"}.get(status.credential_store, "the keystore"))
 

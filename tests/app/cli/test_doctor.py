@@ -9,12 +9,13 @@ import pytest
 
 from app.cli.commands import main
 from app.cli.desktop_session import session_faults
-from app.cli.doctor import Finding, examine
+from app.cli.doctor import examine
+from app.cli.doctor_finding import Finding
 from tests.app.cli.conftest import Answer, ScriptedServer
 from worker_core.machine.keystore import Saved, open_store
 from worker_core.machine.paths import find_paths
 
-CHECKED = ["python", "torch", "device", "sqlite", "home", "disk", "keystore", "worker", "coordinator", "clock"]
+CHECKED = ["python", "torch", "device", "sqlite", "home", "disk", "containment", "keystore", "worker", "coordinator", "clock"]
 
 
 def _findings() -> dict[str, Finding]:
