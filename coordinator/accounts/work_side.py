@@ -24,6 +24,10 @@ class WorkSide(Protocol):
         """Return the job the worker runs."""
         ...
 
+    def sees_job_through(self, conn: Connection, worker_id: str) -> bool:
+        """Tell whether the worker still has a job to end, so that it may connect although its version is too old."""
+        ...
+
     def held_verdicts(self, conn: Connection, worker_id: str, held: Sequence[HeldAttempt]) -> tuple[Verdict, ...]:
         """Say what becomes of the attempts a connecting worker holds."""
         ...

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, select
 from coordinator.queue.endings import Endings
 from coordinator.queue.leases import Leases
 from coordinator.queue.ledger import Ledger
+from coordinator.queue.regrant import Regrants
 from coordinator.queue.rows import Held, as_attempt, find_held, find_job
 from coordinator.storage.schema_queue import attempt as attempt_table
 from worker_core.wire.session import HeldAttempt, Verdict
@@ -16,7 +17,8 @@ from worker_core.wire.vocabulary import LIVE_ATTEMPT_STATES
 class Connecting:
     """Compares what a worker holds with what it should hold."""
 
-    def __init__(self, ledger: Ledger, endings: Endings, leases: Leases) -> None:
+    def __init__(self, ledger: Ledger, endings: Endings, leases: Leases, regrants: Regrants) -> None:
+        self._regrants = regrants
         self._ledger = ledger
         self._endings = endings
         self._leases = leases
@@ -28,6 +30,8 @@ class Connecting:
 
     def _verdict(self, conn: Connection, worker_id: str, held: HeldAttempt) -> Verdict:
         found = self._leases.verdict(conn, worker_id, held.attempt_id, held.epoch).verdict
+        if found in ("unknown", "superseded") and self._regrants.regrant(conn, worker_id, held):
+            found = "ok"
         known = find_held(conn, held.attempt_id, worker_id)
         if found == "revived" and known is not None:
             found = "ok" if self._ledger.revive(conn, known) else "superseded"
@@ -38,6 +42,8 @@ class Connecting:
             return Verdict(attempt_id=held.attempt_id, verdict="keep_unknown")
         if found != "ok":
             return Verdict(attempt_id=held.attempt_id, verdict="stop")
+        if known is not None:
+            self._regrants.go_on_from(conn, known, held)
         done = held.phase in ("uploading", "finishing")
         return Verdict(attempt_id=held.attempt_id, verdict="upload_only" if done else "continue")
 
