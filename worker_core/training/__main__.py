@@ -43,7 +43,7 @@ class _Arguments(argparse.Namespace):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that lies in the workspace; returns the exit code."""
     asked = _parse(arguments)
-    _prepare_process()
+    prepare_process()
     channel = Channel(open_descriptor(asked.frames_fd, write=True), open_descriptor(asked.orders_fd, write=False))
     signal.signal(signal.SIGTERM, lambda _signal, _frame: channel.leave_in(channel.grace_s))
     channel.send(Status(ts=time.time(), phase="starting"))
@@ -53,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _run(folder, channel, usage)
     except LeaveNow:
         return _end(channel, Done(outcome="stopped", usage=usage.read()))
-    except (Exception, SystemExit) as error:
-        # The user's code may call sys.exit; the core is told of that too.
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        # The user's code may call sys.exit or raise what Ctrl-C raises; the core is told of that too.
         return _fail(channel, describe(error, folder.root), usage)
     return _end(channel, Done(outcome="succeeded", usage=usage.read()))
 
@@ -67,7 +67,8 @@ def _parse(arguments: Sequence[str] | None) -> _Arguments:
     return parser.parse_args(arguments, namespace=_Arguments())
 
 
-def _prepare_process() -> None:
+def prepare_process() -> None:
+    """Set this process up for a job: threads, output, where a crash is told. Comes before numpy and torch."""
     faulthandler.enable()
     # The job's code is read-only and stays as it was sent.
     sys.dont_write_bytecode = True

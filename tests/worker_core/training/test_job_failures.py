@@ -63,6 +63,12 @@ def test_an_error_in_the_users_code_comes_with_its_traceback_and_in_the_log(shop
     assert "the motor is off" in job.output()
 
 
+@pytest.mark.parametrize("what", ["KeyboardInterrupt", "SystemExit(3)"])
+def test_code_that_raises_what_ctrl_c_raises_has_failed_by_itself(shop: JobShop, what: str) -> None:
+    error = error_of(shop, *own(BODY.replace("STEP", f"raise {what}")))
+    assert (error.failure, what.split("(")[0] in error.traceback) == ("exception", True)
+
+
 def test_an_import_error_in_the_users_code_is_theirs(shop: JobShop) -> None:
     error = error_of(shop, *own("import no_such_thing\n" + BODY))
     assert (error.failure, "no_such_thing" in error.message) == ("exception", True)
