@@ -13,15 +13,18 @@ from worker_core.core.enrollment import Enrollment, read_enrollment, write_farew
 from worker_core.core.knowledge import Knowledge
 from worker_core.core.membership import Membership
 from worker_core.core.pairings import OpenPairing, PairingDesk, PairingRefused
+from worker_core.core.rekeying import Rekeying
 from worker_core.core.slot import Slot
 from worker_core.core.tasks import Tasks
 from worker_core.core.wiping import erase, farewell_to, finish_erasing, remove_key
 from worker_core.jobs.blobs import blob_path
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalError
-from worker_core.link.identity import BadCredential, WorkerKey
+from worker_core.link.identity import BadCredential, Credential
+from worker_core.machine.instance_lock import LockHeld
 from worker_core.machine.keystore import Found, Unavailable, open_store
 from worker_core.machine.paths import Paths
+from worker_core.machine.sole_use import SoleUse
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +59,8 @@ class Admission:
         cut_short: Enrollment | None,
     ) -> None:
         self.membership: Membership | None = None
+        self.rekeying: Rekeying | None = None
+        self._sole_use: SoleUse | None = None
         self.wiping: asyncio.Task[None] | None = None
         self.decision: asyncio.Future[PairOutcome] | None = None
         """The outcome of the pairing in progress, or of the last one."""
@@ -92,6 +97,9 @@ class Admission:
             await asyncio.wait({self.wiping})
         if self._known.life.standing not in ("unpaired", "revoked"):
             raise PairingRefused("wrong-state", "a pairing is in progress; cancel it first")
+        if self._known.foreign is not None:
+            self._known.foreign = None
+            await erase(self._paths, self._journal, None)
         self._host.feed(lives.PairingBegun())
         try:
             pairing = await self._desk.begin(args)
@@ -116,34 +124,61 @@ class Admission:
     async def end_membership(self) -> None:
         """End the contact and the deliveries."""
         member, self.membership = self.membership, None
+        rekeying, self.rekeying = self.rekeying, None
+        if rekeying is not None:
+            await rekeying.close()
         if member is not None:
             await member.close()
+        if self._sole_use is not None:
+            self._sole_use.release()
+            self._sole_use = None
 
     # The work
 
     async def _connect(self) -> None:
         enrollment = self._known.enrollment
         assert enrollment is not None
-        key = await self._load_key(enrollment)
-        if key is None:
+        credential = await self._load_key(enrollment)
+        if credential is None or not self._takes_sole_use(enrollment):
             return
+        key = credential.key
         locate: Callable[[str], Any] = lambda sha256: blob_path(self._paths.blobs, sha256)  # noqa: E731
         member = Membership(
             enrollment, key, self._journal, locate, self._known.clock, self._mail, self._mail, self._desk.route
         )
         self.membership, self._known.contact = member, member.contact
+        store = open_store(self._paths, enrollment.credential_store)
+        self.rekeying = Rekeying(credential, store, self._journal, member.client, self._known, self._tasks)
+        self._mail.control_watch = self.rekeying.control_seen
         self._slot.attach(member.client, member.delivery)
         await self._slot.recover(connect=member.contact.start)
 
-    async def _load_key(self, enrollment: Enrollment) -> WorkerKey | None:
+    def _takes_sole_use(self, enrollment: Enrollment) -> bool:
+        """Tell whether no other core of this computer uses the same key; if one does, look again later."""
+        self._sole_use = self._sole_use or SoleUse(enrollment.worker_id)
+        try:
+            self._sole_use.take()
+        except LockHeld as held:
+            who = f" (process {held.pid})" if held.pid else ""
+            text = (
+                f"Another worker on this computer{who} uses this key: its files are a copy of these. Stop one of them."
+            )
+            self._known.troubles.set("copied-home", text)
+            self._host.feed(lives.KeystoreRefused())
+            self._tasks.start(self._retry_keystore())
+            return False
+        self._known.troubles.clear("copied-home")
+        return True
+
+    async def _load_key(self, enrollment: Enrollment) -> Credential | None:
         """Return the key, or note why not and try again later: a worker never pairs again by itself."""
         store, troubles = open_store(self._paths, enrollment.credential_store), self._known.troubles
         found = await asyncio.to_thread(store.load)
         try:
             if isinstance(found, Found):
-                key = WorkerKey.from_secret(found.secret)
+                credential = Credential.read(found.secret)
                 troubles.clear("keystore-locked", "credential-missing")
-                return key
+                return credential
             missing = "The credential store has no key of this worker any more. Unpair, then pair again."
         except BadCredential as error:
             missing = f"{error}. Unpair, then pair again."

@@ -3,6 +3,7 @@
 from worker_core.journal.journal import Journal
 from worker_core.link.signatures import PinnedCoordinator
 from worker_core.machine.keystore import StoreKind
+from worker_core.machine.machine_id import fingerprint
 from worker_core.wire.codec import Message, decode, encode
 
 _ENROLLED = "enrollment"
@@ -22,6 +23,15 @@ class Enrollment(Message):
     credential_store: StoreKind
     authorization_s: float
     """Full length of the authorization, as far as we know: an extension is asked for in its last third."""
+    machine: str = ""
+    """Fingerprint of the computer that was paired; empty where the system has no id."""
+    key_made_at: float = 0.0
+    """Date of the key (unix seconds by this computer's clock)."""
+
+    def is_of_another(self, computer: str) -> bool:
+        """Tell whether this home was copied here from another computer."""
+        here = fingerprint(computer, self.worker_id)
+        return bool(self.machine and here) and here != self.machine
 
     @property
     def pinned(self) -> PinnedCoordinator:

@@ -8,6 +8,7 @@ from worker_core.core.enrollment import read_enrollment
 from worker_core.core.pairings import PairingDesk, PairingRefused
 from worker_core.core.settings import BadSettings, read_settings
 from worker_core.core.version import VERSION
+from worker_core.core.wiping import erase
 from worker_core.journal.journal import Journal
 from worker_core.machine.atomic_files import private_folder
 from worker_core.machine.host import boot_id
@@ -45,7 +46,10 @@ async def _pair(paths: Paths, args: PairArgs, on_code: Callable[[PairingShown], 
     sources = find_sources()
     journal = Journal.open(paths.state_db, boot_id=boot_id(), wall=sources.clock.wall)
     try:
-        if enrolled := read_enrollment(journal):
+        enrolled = read_enrollment(journal)
+        if enrolled is not None and enrolled.is_of_another(sources.computer()):
+            await erase(paths, journal, None)
+        elif enrolled is not None:
             text = f"this worker is paired with {enrolled.coordinator} already; `stoker unpair` ends that"
             return PairOutcome(state="failed", detail=text)
         try:

@@ -18,6 +18,7 @@ from worker_core.link.pairing import PairingOver, await_approval
 from worker_core.link.route import BY_SYSTEM, Route
 from worker_core.machine.host import read_host
 from worker_core.machine.keystore import CredentialStore, Saved, Unavailable, chosen_store, open_store
+from worker_core.machine.machine_id import fingerprint
 from worker_core.machine.paths import Paths
 from worker_core.machine.sources import Sources
 from worker_core.wire.pairing import PairingApproved, PairingRequest, PairingStarted
@@ -160,6 +161,8 @@ class PairingDesk:
                 jwks=approved.coordinator_jwks,
                 credential_store=pairing.store.kind,
                 authorization_s=approved.authorization.remaining_s,
+                machine=fingerprint(self._sources.computer(), approved.worker_id),
+                key_made_at=self._sources.clock.wall(),
             ),
         )
 

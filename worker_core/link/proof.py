@@ -21,10 +21,10 @@ def access_token_hash(token: str) -> str:
 
 
 class ProofMaker:
-    """Makes proofs with one key and the newest nonce of the server."""
+    """Makes proofs with one key at a time and the newest nonce of the server."""
 
     def __init__(self, key: WorkerKey, now: Callable[[], float] = time.time) -> None:
-        self._key = key
+        self.key = key
         self._now = now
         self.nonce: str | None = None
 
@@ -40,4 +40,4 @@ class ProofMaker:
             claims["nonce"] = self.nonce
         if token is not None:
             claims["ath"] = access_token_hash(token)
-        return self._key.sign({"typ": PROOF_TYPE, "jwk": self._key.public_jwk}, encode(claims))
+        return self.key.sign({"typ": PROOF_TYPE, "jwk": self.key.public_jwk}, encode(claims))

@@ -4,13 +4,15 @@ from typing import Any, TypeVar, cast
 
 from joserfc import jws
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import KeySet, OKPKey
 
 from worker_core.wire.codec import Message, decode
-from worker_core.wire.signed import ALGORITHM, Offer, Revocation
+from worker_core.wire.signed import ALGORITHM, NextKey, Offer, Revocation
 
 MAX_SIGNED_BYTES = 256 * 1024
-S = TypeVar("S", Offer, Revocation)
+MAX_PINNED = 2
+"""The coordinator's present key and one beside it, the next or the last."""
+S = TypeVar("S", Offer, Revocation, NextKey)
 
 
 class NotSignedForUs(Exception):
@@ -23,6 +25,8 @@ class PinnedCoordinator(Message):
     worker_id: str
     thumbprint: str
     jwks: dict[str, list[dict[str, str]]]
+    next_thumbprint: str = ""
+    """The worker's other key, while it is being changed."""
 
     def offer(self, compact: str, gen: int) -> Offer:
         """Return the offer in a JWS; raises :class:`NotSignedForUs`."""
@@ -34,6 +38,21 @@ class PinnedCoordinator(Message):
         Its generation may be older than the coordinator's: a restored coordinator repeats what was signed before.
         """
         return self._verify(compact, Revocation, None)
+
+    def with_next_key(self, compact: str, gen: int) -> dict[str, list[dict[str, str]]]:
+        """Return the keys to pin from now on: ours, and the one it names; raises :class:`NotSignedForUs`."""
+        named = self._verify(compact, NextKey, gen)
+        key = {"kty": named.kty, "crv": named.crv, "x": named.x}
+        try:
+            thumbprint = OKPKey.import_key(dict(key)).thumbprint()
+        except (JoseError, ValueError) as error:
+            raise NotSignedForUs(f"the next key is none: {error}") from error
+        if any(known.get("x") == named.x for known in self.jwks["keys"]):
+            return self.jwks
+        # The key that signed this stays; an older one beside it has had its time.
+        signer = jws.extract_compact(compact.encode()).headers().get("kid")
+        kept = [known for known in self.jwks["keys"] if known.get("kid") == signer] or self.jwks["keys"]
+        return {"keys": [*kept[: MAX_PINNED - 1], {**key, "kid": thumbprint, "alg": ALGORITHM, "use": "sig"}]}
 
     def _verify(self, compact: str, kind: type[S], gen: int | None) -> S:
         if len(compact) > MAX_SIGNED_BYTES:
@@ -47,10 +66,10 @@ class PinnedCoordinator(Message):
         self._check_names_us(message, gen)
         return message
 
-    def _check_names_us(self, message: Offer | Revocation, gen: int | None) -> None:
+    def _check_names_us(self, message: Offer | Revocation | NextKey, gen: int | None) -> None:
         if message.worker_id != self.worker_id:
             raise NotSignedForUs(f"it is signed for worker {message.worker_id}")
-        if message.thumbprint != self.thumbprint:
+        if not message.thumbprint or message.thumbprint not in (self.thumbprint, self.next_thumbprint):
             raise NotSignedForUs("it is signed for another key of this worker")
         if gen is not None and message.gen != gen:
             raise NotSignedForUs(f"it is of generation {message.gen}, the coordinator is at {gen}")
