@@ -168,7 +168,11 @@ def _greeting(worker: Worker) -> str:
 
 def _parse(argv: Sequence[str]) -> Options:
     parser = argparse.ArgumentParser(prog="stoker run", description="Run the worker of this home in the foreground.")
-    parser.add_argument("--once", action="store_true", help="leave after one job")
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help="leave after one job; exit code 3 when none can come, because the worker is not accepted any more",
+    )
     parser.add_argument(
         "--started-by",
         choices=("desktop", "service", "terminal"),

@@ -37,7 +37,7 @@ def trouble_of(fault: Exception) -> tuple[Reason, str] | None:
 
 def clock_words(offset_s: float) -> str:
     """Say by how much this clock is wrong; ``offset_s`` is the coordinator's time minus ours."""
-    away = format_duration(abs(offset_s))
+    away = format_duration(60 * round(abs(offset_s) / 60))  # a Date header is no finer than seconds
     return f"This computer's clock is {away} {'behind' if offset_s > 0 else 'ahead of'} the coordinator's. Set it."
 
 

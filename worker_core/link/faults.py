@@ -70,7 +70,7 @@ def explain_transport_error(error: BaseException, host: str) -> TransportFault:
         return TransportFault("refused", f"{host} refuses connections; is the coordinator running?")
     if any("Timeout" in type(cause).__name__ for cause in chain):
         return TransportFault("timeout", f"{host} did not answer in time")
-    return TransportFault("broken", f"the connection to {host} broke: {str(error) or type(error).__name__}")
+    return TransportFault("broken", f"the connection to {host} broke: {str(error).rstrip('.') or type(error).__name__}")
 
 
 def explain_proxy_error(error: BaseException, host: str, proxy: str) -> TransportFault:

@@ -101,7 +101,7 @@ async def running(bench: Any, terminal: Any, **spec: Any) -> str:
 
 
 async def test_the_first_ctrl_c_lets_the_job_finish_and_that_is_success(bench: Any, terminal: Any) -> None:
-    attempt = await running(bench, terminal, steps=100, pause_s=0.02)
+    attempt = await running(bench, terminal, steps=40, pause_s=0.02)
     terminal.core.send_signal(signal.SIGINT)
     await asyncio.to_thread(terminal.until, "once this job has finished.*Ctrl-C again: stop it at a checkpoint")
     code = await asyncio.to_thread(terminal.core.wait, 60)

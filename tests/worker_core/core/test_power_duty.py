@@ -44,7 +44,7 @@ async def duty(machine: Machine, bench: Any) -> AsyncIterator[Any]:
     """A paired worker that minds its machine's power."""
     worker = await bench.start_paired()
     power: Any = find_sources().power
-    serving = asyncio.create_task(PowerDuty(worker, power).serve())
+    serving = asyncio.create_task(PowerDuty(worker, power, patience_s=1.5).serve())
     yield power
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
@@ -74,7 +74,7 @@ async def test_a_job_that_saves_nothing_holds_sleep_up_no_longer_than_the_system
     began = time.monotonic()
     machine.set(power="sleeping")
     await bench.until(lambda: not duty.held)
-    assert time.monotonic() - began < 8
+    assert 1 < time.monotonic() - began < 5
     assert bench.worker.status().job.attempt_id == attempt
 
 

@@ -11,6 +11,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from typing import Any
 
 from joserfc import jws
@@ -157,7 +158,7 @@ class ScriptedServer:
         if answer.body or answer.status != 204:
             head["Content-Type"] = answer.content_type
         if answer.ours:
-            head |= {"Stoker-Gen": str(self.gen), "DPoP-Nonce": NONCE}
+            head = {"Date": formatdate(usegmt=True), **head, "Stoker-Gen": str(self.gen), "DPoP-Nonce": NONCE}
         lines = [f"HTTP/1.1 {answer.status} Scripted", *(f"{name}: {value}" for name, value in head.items())]
         payload = "\r\n".join(lines).encode() + b"\r\n\r\n" + (b"" if seen.method == "HEAD" else answer.body)
         writer.write(payload[: answer.cut])
