@@ -16,11 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator.api.auth import due_nonce
 from coordinator.api.context import Services, services_of
+from coordinator.storage.full_disk import is_disk_full
 from worker_core.wire.codec import encode
 from worker_core.wire.problems import CONTENT_TYPE, Problem, ProblemError, problem
 from worker_core.wire.signed import GENERATION_HEADER, NONCE_HEADER
 
 log = logging.getLogger(__name__)
+
+DISK_FULL_AGAIN_S = 30.0
 
 ErrorPage = Callable[[Request, Problem], Response]
 
@@ -82,13 +85,16 @@ class Envelope:
             await self._app(scope, receive, send_with_headers)
         except ClientDisconnect:
             log.debug("the client of %s %s left before its body was read", scope["method"], scope["path"])
-        except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
+        except Exception as error:
+            failure = _failure_of(error)
+            if failure.code == "disk-full":
+                log.error("%s %s was refused: %s", scope["method"], scope["path"], error)
+            else:
+                log.exception("%s %s failed", scope["method"], scope["path"])
             if not started:
-                await self._failure(Request(scope))(scope, receive, send_with_headers)
+                await self._tell(Request(scope), failure)(scope, receive, send_with_headers)
 
-    def _failure(self, request: Request) -> Response:
-        failure = problem("internal", "something went wrong here; the coordinator's log says more").problem
+    def _tell(self, request: Request, failure: Problem) -> Response:
         try:
             return _refusal(request, failure, self._error_page)
         except Exception:
@@ -105,6 +111,14 @@ class Envelope:
             headers.setdefault(name, value)
         if path.startswith("/v1/"):
             headers.setdefault("Cache-Control", "no-store")
+
+
+def _failure_of(error: Exception) -> Problem:
+    """Return what to answer when something failed that no route foresaw; nothing of it took effect."""
+    if is_disk_full(error):
+        detail = "nothing was changed; the same request works when there is room again"
+        return problem("disk-full", detail, retry_after_s=DISK_FULL_AGAIN_S).problem
+    return problem("internal", "something went wrong here; the coordinator's log says more").problem
 
 
 def problem_response(refusal: Problem) -> Response:

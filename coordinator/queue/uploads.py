@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from coordinator.accounts.authorization import assert_worker_live
 from coordinator.queue.attempts import Caller
 from coordinator.queue.ledger import Ledger
-from coordinator.queue.rows import Held, find_held
+from coordinator.queue.rows import Held, find_attempt, find_held
 from coordinator.storage import artifacts as rows
 from coordinator.storage.artifact_files import READ_BYTES, ArtifactFiles, Interrupted, read_range
 from coordinator.storage.artifacts import Artifact, NewArtifact, Upload
@@ -204,7 +204,7 @@ class ArtifactService:
         if rows.held_bytes(conn, new.account_id) + new.size > quota:
             raise problem("too-large", f"{new.name} would exceed the account's {quota >> 30} GiB")
         if not self.files.has_room(new.size):
-            raise problem("too-large", f"the coordinator's disk has no room for {new.name}")
+            raise problem("disk-full", f"the coordinator's disk has no room for {new.name}", retry_after_s=30.0)
 
     def _upload(self, conn: Connection, uploader: Uploader, upload_id: str) -> Upload:
         if uploader.worker_id is not None:
@@ -214,14 +214,22 @@ class ArtifactService:
             raise problem("not-found", f"no upload {upload_id}")
         return upload
 
-    def _move(self, conn: Connection, uploader: Uploader, upload: Upload, offset: int) -> int:
+    def _fence(self, conn: Connection, uploader: Uploader, upload: Upload) -> None:
+        """Raise unless these bytes may be added now: those of an attempt only while it may write at all."""
         self._upload(conn, uploader, upload.id)
+        artifact = rows.find_artifact(conn, upload.account_id, upload.artifact_id)
+        attempt = find_attempt(conn, artifact.attempt_id) if artifact and artifact.attempt_id else None
+        if attempt is not None:
+            self._ledger.fence(conn, attempt.id, uploader.worker_id or "", attempt.epoch)
+
+    def _move(self, conn: Connection, uploader: Uploader, upload: Upload, offset: int) -> int:
+        self._fence(conn, uploader, upload)
         if not rows.move_offset(conn, upload, offset, self._ledger.clock.now()):
             raise problem("mismatching-offset", "another request moved the upload; ask where it stands")
         return offset
 
     def _finished(self, conn: Connection, uploader: Uploader, upload: Upload, good: bool) -> None:
-        self._upload(conn, uploader, upload.id)
+        self._fence(conn, uploader, upload)
         now = self._ledger.clock.now()
         if not good:
             rows.move_offset(conn, upload, 0, now)

@@ -52,6 +52,7 @@ _REMEMBERED_REPLIES = MAX_CLIENTS * _MAX_OPEN_REQUESTS
 _MAX_STRANGERS = 64
 """Clients that have not said hello yet; one more closes the one that has waited longest."""
 _SILENCE_S = 3 * PING_S
+_PUBLISH_AGAIN_S = 5.0
 _CLIENT_LINE: Any = ClientLine
 Transport = Literal["unix", "tcp"]
 NATIVE: Transport = "tcp" if sys.platform == "win32" else "unix"
@@ -92,16 +93,33 @@ class ControlServer:
         self._replies: OrderedDict[str, asyncio.Future[Reply]] = OrderedDict()
         self._work: set[asyncio.Task[None]] = set()
         self._rev = 0
+        self._publishing: asyncio.Task[None] | None = None
 
     async def start(self) -> Endpoint:
         """Listen, and publish where."""
         self._server, address = await self._listen()
         self._endpoint = make_endpoint(self._transport, address, self._version)
-        write_endpoint(self._paths, self._endpoint)
+        try:
+            write_endpoint(self._paths, self._endpoint)
+        except OSError as error:
+            log.warning("no face can find this worker, because control.json cannot be written: %s", error)
+            self._publishing = asyncio.create_task(self._publish_endpoint(self._endpoint))
         return self._endpoint
+
+    async def _publish_endpoint(self, endpoint: Endpoint) -> None:
+        """Publish as soon as the disk has room again."""
+        while True:
+            await asyncio.sleep(_PUBLISH_AGAIN_S)
+            with contextlib.suppress(OSError):
+                write_endpoint(self._paths, endpoint)
+                log.info("control.json is written: faces find this worker again")
+                return
 
     async def stop(self) -> None:
         """Take the endpoint away and close every client."""
+        if self._publishing is not None:
+            self._publishing.cancel()
+            await asyncio.gather(self._publishing, return_exceptions=True)
         remove_endpoint(self._paths)
         if self._server is not None:
             self._server.close()

@@ -1,5 +1,6 @@
 """The lock that makes one core per home: held by the operating system for as long as the process lives."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -39,8 +40,9 @@ def take_lock(path: Path) -> InstanceLock:
     if not _try_lock(descriptor):
         os.close(descriptor)
         raise LockHeld(path, _read_pid(path))
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, str(os.getpid()).encode())
+    with contextlib.suppress(OSError):  # a full disk: the lock holds all the same, the pid is for messages only
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
     return InstanceLock(descriptor)
 
 

@@ -102,6 +102,7 @@ CODES: dict[str, tuple[int, str, Action | None, bool]] = {
     "rate-limited": (429, "Too many requests", "retry", True),
     "internal": (500, "The coordinator failed", "retry", True),
     "draining": (503, "The coordinator is stopping", "retry", True),
+    "disk-full": (507, "The coordinator's disk is full", "retry", True),
 }
 
 
