@@ -26,7 +26,7 @@ from coordinator.storage.database import after_commit
 from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.ids import new_id
-from worker_core.wire.problems import problem
+from worker_core.wire.problems import ProblemError, problem
 from worker_core.wire.vocabulary import LIVE_ATTEMPT_STATES, AttemptState
 
 
@@ -136,11 +136,9 @@ class Ledger:
         held = find_held(conn, attempt_id, worker_id)
         if held is None:
             raise problem("not-found", f"this worker has no attempt {attempt_id}")
-        if held.attempt.state == "lost" and held.attempt.epoch == epoch and self.revive(conn, held):
-            held = self.reread(conn, attempt_id, worker_id)
-        if held.attempt.state not in LIVE_ATTEMPT_STATES or not epoch == held.attempt.epoch == held.job.epoch:
-            raise problem("lease-superseded", f"the attempt is {held.attempt.state}; the job goes on without it")
-        return held
+        if not may_write(held, epoch) or (held.attempt.state == "lost" and not self.revive(conn, held)):
+            raise superseded(held)
+        return self.reread(conn, attempt_id, worker_id) if held.attempt.state == "lost" else held
 
     def reread(self, conn: Connection, attempt_id: str, worker_id: str) -> Held:
         """Return an attempt that is known to exist, as it stands now."""
@@ -248,6 +246,18 @@ class Ledger:
         """The lost attempts of a job can no longer come back."""
         lost = (attempt_table.c.job_id == job_id, attempt_table.c.state == "lost")
         conn.execute(update(attempt_table).where(*lost).values(state=state))
+
+
+def may_write(held: Held, epoch: int) -> bool:
+    """Tell whether an attempt may write under this epoch: it is live, or lost and its job was given to nobody since."""
+    state = held.attempt.state
+    owns = epoch == held.attempt.epoch == held.job.epoch
+    return owns and (state in LIVE_ATTEMPT_STATES or (state == "lost" and held.job.state == "queued"))
+
+
+def superseded(held: Held) -> ProblemError:
+    """Return the refusal of a write by an attempt that does not own its job."""
+    return problem("lease-superseded", f"the attempt is {held.attempt.state}; the job goes on without it")
 
 
 def set_job(conn: Connection, job_id: str, *guards: ColumnElement[bool], **values: object) -> bool:

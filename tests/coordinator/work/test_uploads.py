@@ -222,3 +222,17 @@ def test_hashing_a_huge_upload_does_not_keep_a_stopping_coordinator_alive(start_
     left = coordinator.data / "uploads" / upload_id
     assert left.stat().st_size == size, "it can be finished later"
     left.unlink()
+
+
+def test_equal_bytes_under_two_names_are_two_artifacts(hand, worker):
+    job_id = hand.submit()
+    grant = hand.take(worker)
+    sha256 = hand.upload(worker, grant, b"weights", name="best.safetensors")
+    assert hand.upload(worker, grant, b"weights", name="last.safetensors") == sha256
+    assert hand.complete(worker, grant, 0, artifacts=[sha256, sha256]).json() == {"recorded": "succeeded"}
+    listed = hand.person.send("GET", f"/v1/jobs/{job_id}/artifacts").json()
+    items = listed["items"] if isinstance(listed, dict) else listed
+    assert sorted((each["name"], each["state"]) for each in items) == [
+        ("best.safetensors", "ready"),
+        ("last.safetensors", "ready"),
+    ]
