@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults import invariants
-from tests.faults.evidence import JobEvidence, secrets_in
+from tests.faults.evidence import JobEvidence
 from tests.faults.invariants import Counts
 from tests.faults.plan import draw
 from tests.faults.record import Exchange, Record, Request
+from tests.faults.secrets import secrets_in, secrets_of
 from worker_core.wire.client import ArtifactView, AttemptView, JobView, MetricPoint
 from worker_core.wire.vocabulary import AttemptState, JobState
 
@@ -174,6 +175,15 @@ def test_a_secret_is_found_in_a_file_wherever_it_stands(tmp_path: Path) -> None:
     (tmp_path / "sub" / "state.db").write_bytes(b"\0" * 100 + b"canary-secret" + b"\0" * 100)
     (tmp_path / "core.log").write_text("nothing here")
     assert secrets_in(tmp_path, {"canary-secret"}) == ["sub/state.db"]
+
+
+def test_a_private_file_may_hold_its_own_secret_and_nobody_else(tmp_path: Path) -> None:
+    key = json.dumps({"x": "public", "d": "private-half-of-the-key"})
+    (tmp_path / "credential.json").write_text(json.dumps({"v": 1, "secret": key}))
+    assert secrets_of(tmp_path) == {"private-half-of-the-key"}
+    assert secrets_in(tmp_path, secrets_of(tmp_path)) == []
+    (tmp_path / "core.log").write_text("the key is private-half-of-the-key")
+    assert secrets_in(tmp_path, secrets_of(tmp_path)) == ["core.log"]
 
 
 def test_one_seed_gives_one_plan_and_the_next_gives_another() -> None:

@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -69,15 +68,3 @@ def _events(http: httpx.Client, attempt_id: str) -> Iterator[tuple[int, dict[str
         yield from ((item["seq"], item["event"]) for item in items)
         after = items[-1]["seq"]
     raise AssertionError(f"attempt {attempt_id} has more than {_PAGE * _MOST_PAGES} events")
-
-
-def secrets_in(folder: Path, secrets: set[str]) -> list[str]:
-    """Return files below ``folder`` that hold one of the secrets, in plain or as base64."""
-    needles = [secret.encode() for secret in secrets if len(secret) >= 8]
-    found: list[str] = []
-    for path in sorted(folder.glob("**/*")):
-        if not path.is_file() or path.is_symlink():
-            continue
-        content = path.read_bytes()
-        found += [f"{path.relative_to(folder)}" for needle in needles if needle in content]
-    return sorted(set(found))

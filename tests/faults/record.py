@@ -21,7 +21,7 @@ _KEPT = (
     "/poll",
     "/heartbeat",
 )
-_BODIES = ("/accept", "/events", "/artifacts", "/complete", "/release", "/sessions", "/token")
+_BODIES = ("/accept", "/events", "/artifacts", "/complete", "/release", "/sessions", "/token", "/pairings")
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,7 @@ class Record:
 
     def _learn(self, request: Request, worker: str | None, answered: dict[str, Any]) -> None:
         token, session = answered.get("token"), answered.get("session_id")
+        self.secrets |= {code for code in (answered.get("device_code"),) if isinstance(code, str)}
         if isinstance(token, str):
             self.secrets.add(token)
             if worker is not None:

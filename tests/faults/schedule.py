@@ -13,10 +13,11 @@ from app.cli.client import CoordinatorClient
 from app.cli.errors import CliError
 from tests.faults import invariants, traces
 from tests.faults.actions import Actions, set_local_mode
-from tests.faults.evidence import JobEvidence, gather, secrets_in
+from tests.faults.evidence import JobEvidence, gather
 from tests.faults.invariants import Counts
 from tests.faults.observer import Observer, attempts_in
 from tests.faults.plan import Fault, Plan, PlannedJob, spec_of
+from tests.faults.secrets import secrets_in
 from tests.faults.site import Blueprint, Site, SiteError, Station
 from tests.faults.sources import SmallDisk
 from worker_core.control.client import ControlFailure
@@ -100,6 +101,7 @@ class Schedule:
 
     def _run(self, site: Site) -> None:
         site.start()
+        site.learn_secrets()
         observer = Observer(site)
         with site.client(attempts=2) as client:
             actions = Actions(site, observer, client, self._tell, self._disks)
@@ -237,6 +239,7 @@ class Schedule:
 
     def _end(self, site: Site, observer: Observer) -> None:
         """End everything in good order; nothing of it may be left anywhere."""
+        site.learn_secrets()
         secrets = site.secrets | site.proxy.record.secrets
         codes = site.end(grace_s=60.0)
         if set(codes.values()) != {0}:
@@ -253,6 +256,9 @@ class Schedule:
             self._violated(f"a socket is left: {path}")
         for name in secrets_in(self.folder, secrets):
             self._violated(f"a secret stands in {name}")
+        for station in site.stations:
+            if station.revoked_at is not None and station.paths.credential_file.exists():
+                self._violated(f"the key of {station.name} outlives its revocation")
         for log in (*self.folder.glob("*/core.log"), *self.folder.glob("*/logs/*"), self.folder / "coordinator.log"):
             if log.is_file() and "Traceback (most recent call last)" in log.read_text(errors="replace"):
                 self._violated(f"a traceback stands in {log.relative_to(self.folder)}")

@@ -20,6 +20,7 @@ from app.cli.client import CoordinatorClient
 from app.cli.local_stack import LocalCoordinator, LocalCore, OwnProcess
 from app.cli.pairing_commands import pair_through_core
 from tests.faults.proxy import FaultProxy
+from tests.faults.secrets import ENVIRONMENT, PASSWORD, secrets_of
 from tests.faults.sources import CoordinatorClock, ScriptedReadings
 from worker_core.control.messages import PairArgs
 from worker_core.machine.atomic_files import private_folder
@@ -33,7 +34,7 @@ from worker_core.wire.spec import canonical_text, parse_spec
 from worker_core.wire.status import PairingShown, WorkerStatus
 
 T = TypeVar("T")
-EMAIL, PASSWORD = "owner@example.org", "canary-password-of-the-owner"
+EMAIL = "owner@example.org"
 SIMULATORS = Path(__file__).parent / "simulators"
 NAMES = ("box", "tower")
 GUARD_S = 120.0
@@ -107,7 +108,11 @@ class Core(LocalCore):
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.paths = find_paths(str(home))
         OwnProcess.__init__(
-            self, "worker", stoker_command("run"), home / "core.log", environment(home) | {SETTING: str(script)}
+            self,
+            "worker",
+            stoker_command("run"),
+            home / "core.log",
+            environment(home) | ENVIRONMENT | {SETTING: str(script)},
         )
 
 
@@ -161,7 +166,7 @@ class Site:
         self._port = port
         self.coordinator: Coordinator | None = None
         self.stations = [Station(name, folder / name) for name in NAMES[:stations]]
-        self.secrets: set[str] = {PASSWORD, token}
+        self.secrets: set[str] = {PASSWORD, token, *ENVIRONMENT.values()}
         (folder / "coordinator").mkdir(mode=0o700, exist_ok=True)
         (folder / "coordinator" / "coordinator.toml").write_text(
             SETTINGS.format(clock=self.clock.path, lease_s=lease_s)
@@ -218,6 +223,10 @@ class Site:
             self._code = client.upload(CODE_INPUT, bundle.data)
         return client.submit(canonical_text(spec), (self._code,))
 
+    def learn_secrets(self) -> None:
+        """Note every secret that a private file of the site holds now."""
+        self.secrets |= secrets_of(self.folder)
+
     def end(self, grace_s: float = 20.0) -> dict[str, int | None]:
         """Ask everybody to leave and return their exit codes; None for one that had to be killed."""
         codes: dict[str, int | None] = {}
@@ -261,6 +270,7 @@ class Blueprint:
             codes = site.end()
         finally:
             site.abandon()
+        self.secrets = site.secrets | proxy.record.secrets
         if set(codes.values()) != {0}:
             raise SiteError(f"the parts of the blueprint ended with {codes}")
 
@@ -269,7 +279,9 @@ class Blueprint:
         shutil.copytree(self.folder, folder)
         for left in folder.glob("**/*.log"):
             left.unlink()
-        return Site(folder, self.proxy, self.port, stations, self.token, self.lease_s)
+        site = Site(folder, self.proxy, self.port, stations, self.token, self.lease_s)
+        site.secrets |= self.secrets
+        return site
 
 
 def _pair(site: Site, station: Station) -> None:

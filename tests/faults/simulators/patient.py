@@ -29,6 +29,8 @@ class PatientPole(CartPoleEnv):
         PatientPole._steps += 1
         if PatientPole._steps % LOOK_EVERY == 0:
             _tell_hashes(self._told)
+        if PatientPole._steps == 1:
+            print("environment", dict(os.environ), flush=True)
         if PatientPole._steps == self._at:
             _go_wrong(self._goes_wrong)
         return super().step(action)
