@@ -118,6 +118,16 @@ class Exchanger:
                     raise
                 tried.add(error.code)
 
+    def believe(self, answer: RawAnswer, method: str) -> RawAnswer:
+        """Return an answer that is the coordinator's yes.
+
+        Raises TransportFault for one that is not its own, ProblemError or WorkerRevoked for its no.
+        """
+        self._check_ours(answer)
+        if answer.status < 300:
+            return answer
+        raise self._refusal(answer, method)
+
     def drop_connections(self) -> None:
         """Close all sockets: they are dead after sleep."""
         for plane in self._planes.values():
@@ -170,10 +180,7 @@ class Exchanger:
         sent = {**headers, **self._credentials(method, path, standing)}
         guarded = _only_ours(sink) if sink is not None else None
         answer = await self._planes[plane].exchange(method, path, sent, content, guarded, read_s)
-        self._check_ours(answer)
-        if answer.status < 300:
-            return answer
-        raise self._refusal(answer, method)
+        return self.believe(answer, method)
 
     def _credentials(self, method: str, path: str, standing: Standing) -> dict[str, str]:
         if standing == "none":
