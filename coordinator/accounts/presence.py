@@ -39,6 +39,8 @@ class Contact(Message):
     observed: Observed = Observed()
     health: Health = Health()
     outbox: OutboxSize = OutboxSize()
+    held_gpus: tuple[str, ...] = ()
+    """UUIDs of GPUs that no job may be given."""
     gone: bool = False
     """The worker said goodbye."""
     gaps: tuple[Gap, ...] = ()
@@ -112,6 +114,7 @@ class Presence:
         observed: Observed,
         health: Health | None = None,
         outbox: OutboxSize | None = None,
+        held_gpus: tuple[str, ...] | None = None,
     ) -> None:
         """Note what a poll or heartbeat said."""
         before = self._contacts.get(worker_id)
@@ -127,6 +130,7 @@ class Presence:
                 observed=observed,
                 health=health or (before.health if before else Health()),
                 outbox=outbox or (before.outbox if before else OutboxSize()),
+                held_gpus=held_gpus if held_gpus is not None else before.held_gpus if before else (),
                 gaps=self._gaps(before, now),
             ),
         )

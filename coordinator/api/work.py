@@ -23,7 +23,7 @@ async def poll(request: Request) -> Response:
     caller = await require_worker(request)
     body = await read_message(request, PollRequest, max_bytes=REPORT_BYTES)
     services = services_of(request)
-    place = ParkedPoll(caller.worker_id, caller.account_id, body.free_slots, body.local_mode)
+    place = ParkedPoll(caller.worker_id, caller.account_id, body.free_slots, body.local_mode, body.held_gpus)
     # The worker may hang up while it waits; nobody else would notice before the wait is over.
     watch = asyncio.create_task(_end_when_gone(request, place))
     try:

@@ -1,13 +1,14 @@
 """Which worker may run which job: pure rules over what a worker is and what a job asks for."""
 
 import json
+from collections.abc import Collection
 from typing import cast
 
 import msgspec
 
 from coordinator.storage.database import AnyRow
 from worker_core.wire.codec import BadMessage, decode
-from worker_core.wire.pairing import Host
+from worker_core.wire.pairing import Gpu, Host
 from worker_core.wire.spec import JobSpec, Target
 
 GIB = 1 << 30
@@ -22,7 +23,7 @@ class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str]
     labels: frozenset[str]
     ram_gb: float
-    vram_bytes: tuple[int, ...]
+    gpus: tuple[Gpu, ...]
     network: bool = False
     """Whether its owner lets jobs use the network."""
 
@@ -31,6 +32,8 @@ class Needs(Target, frozen=True):
     """Everything a job asks of a worker: its target, and what else of the spec not every worker gives."""
 
     network: bool = False
+    unfit_gpus: tuple[str, ...] = ()
+    """Models of GPU that it turned out not to run on."""
 
 
 def needs_of(spec: JobSpec) -> Needs:
@@ -50,20 +53,28 @@ def facts_of(row: AnyRow) -> WorkerFacts:
         kinds=_words(capabilities.get("kinds")),
         labels=_words(capabilities.get("labels")),
         ram_gb=host.ram_gb if host else 0.0,
-        vram_bytes=tuple(gpu.memory_bytes for gpu in host.gpus) if host else (),
+        gpus=host.gpus if host else (),
         network=capabilities.get("network") is True,
     )
 
 
+def without_gpus(facts: WorkerFacts, held: Collection[str]) -> WorkerFacts:
+    """Return the facts of a worker that holds these GPUs back, by UUID."""
+    return msgspec.structs.replace(facts, gpus=tuple(gpu for gpu in facts.gpus if gpu.uuid not in held))
+
+
 def unfit(facts: WorkerFacts, kind: str, target: Needs) -> str | None:
     """Return in words why a worker cannot run such a job, or None when it can."""
-    fitting = sum(size >= target.gpu.min_vram_gb * GIB for size in facts.vram_bytes)
+    usable = [gpu for gpu in facts.gpus if gpu.name not in target.unfit_gpus]
+    fitting = sum(gpu.memory_bytes >= target.gpu.min_vram_gb * GIB for gpu in usable)
+    unsupported = bool(facts.gpus) and not usable
     checks = (
         (target.worker in ("any", facts.id, facts.name), f"is not {target.worker}"),
         (bool({"any", kind} & facts.scopes), f"may not take {kind} jobs"),
         (kind in facts.kinds, f"cannot run {kind} jobs"),
         (facts.labels >= set(target.labels), f"lacks a label of {', '.join(target.labels)}"),
         (facts.ram_gb >= target.min_ram_gb, f"has less than {target.min_ram_gb:g} GiB of memory"),
+        (not unsupported, f"has only GPUs that this job does not run on ({', '.join(target.unfit_gpus)})"),
         (fitting >= target.gpu.count, _missing_gpus(target)),
         (facts.network or not target.network, "does not let jobs use the network"),
     )

@@ -3,6 +3,7 @@
 import msgspec
 from sqlalchemy import Connection, select
 
+from coordinator.queue.eligibility import facts_of
 from coordinator.queue.ledger import Ledger, set_attempt, set_job
 from coordinator.queue.rows import Attempt, Held, Job, as_attempt, as_job, find_attempt, find_job
 from coordinator.queue.tries import failures_after
@@ -11,7 +12,8 @@ from coordinator.storage.schema import worker as worker_table
 from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.client import RetryStart
-from worker_core.wire.failure_rules import RETRYABLE_FAILURES
+from worker_core.wire.codec import encode
+from worker_core.wire.failure_rules import RETRYABLE_FAILURES, RULES
 from worker_core.wire.frames import JobError
 from worker_core.wire.problems import problem
 from worker_core.wire.vocabulary import (
@@ -59,6 +61,8 @@ class Endings:
             error=error.message if error else None,
             traceback=error.traceback if error else None,
         )
+        if error is not None and RULES[error.failure].retry == "other-model":
+            self._note_unfit_gpus(conn, held)
         if outcome == "failed" and error is not None and error.failure in RETRYABLE_FAILURES:
             self._requeue_failed(conn, held.job, held.attempt, error.failure, _failed(error))
         else:
@@ -194,6 +198,14 @@ class Endings:
             raise problem("wrong-state", f"the job is {job.state}; only a job that has ended can be tried again")
         self._ledger.changed(conn, job.id)
         self._ledger.requeued(conn, job.account_id)
+
+    def _note_unfit_gpus(self, conn: Connection, held: Held) -> None:
+        """Keep that a job does not run on the models of GPU that its worker has."""
+        row = conn.execute(select(worker_table).where(worker_table.c.id == held.attempt.worker_id)).first()
+        models = {gpu.name for gpu in facts_of(row).gpus} if row is not None else set[str]()
+        needs = held.job.wanted_target()
+        needs = msgspec.structs.replace(needs, unfit_gpus=tuple(sorted(models | set(needs.unfit_gpus))))
+        set_job(conn, held.job.id, job_table.c.epoch == held.job.epoch, target=encode(needs).decode())
 
     # -- parts ------------------------------------------------------------------------------------------------------
 

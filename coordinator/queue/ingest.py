@@ -14,12 +14,14 @@ from coordinator.storage.database import Database
 from coordinator.storage.events import append_events
 from coordinator.storage.metrics import add_points
 from coordinator.storage.schema_queue import attempt as attempt_table
-from worker_core.wire.codec import BadMessage, Count, Message, decode
-from worker_core.wire.events import MAX_LINE_BYTES, CheckpointSaved, Dropped, Event, Log, Metric, Status, seqs_of
+from worker_core.wire.codec import BadMessage, Count, Message, decode, encode
+from worker_core.wire.events import MAX_LINE_BYTES, CheckpointSaved, Dropped, Event, Flag, Log, Metric, Status, seqs_of
 from worker_core.wire.problems import problem
+from worker_core.wire.status import FlagShown
 from worker_core.wire.work import EventsTaken
 
 MAX_EVENTS = 2000
+MAX_FLAGS = 50
 _ANY_EVENT = cast("type[Event]", Event)
 
 
@@ -79,7 +81,7 @@ class Ingest:
             feed.record(conn, job.account_id, "metrics", job.id, {"attempt": attempt.ordinal, "names": names[:50]})
         if any(not isinstance(event, Metric | Status) for event in events):
             feed.record(conn, job.account_id, "logs", job.id, {"attempt": attempt.ordinal})
-        if "label" in progress or "checkpoint_at" in progress:
+        if {"label", "checkpoint_at", "flags"} & progress.keys():
             self._ledger.changed(conn, job.id)
 
 
@@ -129,6 +131,13 @@ def _read_event(index: int, raw: bytes) -> Event:
 def _progress(attempt: Attempt, events: tuple[Event, ...], now: float) -> dict[str, Any]:
     """Return what a batch says about where its attempt stands."""
     values: dict[str, Any] = {}
+    flags = [
+        FlagShown(step=event.step, flag=event.flag, text=event.text, action=event.action)
+        for event in events
+        if isinstance(event, Flag)
+    ]
+    if flags:
+        values["flags"] = encode((*attempt.shown_flags(), *flags)[-MAX_FLAGS:]).decode()
     steps = [event.step for event in events if isinstance(event, Metric)]
     if steps:
         first = min(steps) if attempt.first_step is None else min(attempt.first_step, *steps)

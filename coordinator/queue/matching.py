@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, exists, select
 
 from coordinator.accounts.authorization import may_take_work
 from coordinator.clock import Clock
-from coordinator.queue.eligibility import Needs, WorkerFacts, facts_of, unfit
+from coordinator.queue.eligibility import Needs, WorkerFacts, facts_of, unfit, without_gpus
 from coordinator.queue.ledger import Ledger, has_open_offer
 from coordinator.queue.parked import ParkedPoll, ParkedPolls
 from coordinator.queue.rows import find_job
@@ -17,8 +17,12 @@ from coordinator.storage.schema import worker as worker_table
 from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.codec import decode
+from worker_core.wire.failure_rules import RULES
 
 log = logging.getLogger(__name__)
+
+ELSEWHERE_FIRST_S = 60.0
+_ELSEWHERE = tuple(name for name, rule in RULES.items() if rule.retry == "elsewhere")
 
 # A made offer: the poll that gets it, and the attempt.
 Match = tuple[ParkedPoll, str]
@@ -63,7 +67,7 @@ class Matcher:
 
     def _match(self, conn: Connection, ledger: Ledger, account_id: str, polls: list[ParkedPoll]) -> Iterator[Match]:
         now = self._clock.now()
-        free = {poll: facts for poll in polls if (facts := _free(conn, poll.worker_id, now)) is not None}
+        free = {poll: facts for poll in polls if (facts := _free(conn, poll, now)) is not None}
         j = job_table.c
         waiting = select(j.id, j.kind, j.target).where(*offerable(account_id, now)).order_by(j.priority.desc(), j.id)
         for job_id, kind, target in conn.execute(waiting).all():
@@ -98,24 +102,32 @@ def has_offerable_job(conn: Connection, account_id: str, now: float) -> bool:
 def _choose(
     conn: Connection, job_id: str, kind: str, target: Needs, free: dict[ParkedPoll, WorkerFacts], now: float
 ) -> ParkedPoll | None:
-    declined = set(_declined(conn, job_id, now))
+    declined = {*_declined(conn, job_id, now), *_failed_by_device(conn, job_id, now)}
     fitting = (
         poll for poll, facts in free.items() if poll.worker_id not in declined and unfit(facts, kind, target) is None
     )
     return next(fitting, None)
 
 
-def _free(conn: Connection, worker_id: str, now: float) -> WorkerFacts | None:
+def _free(conn: Connection, poll: ParkedPoll, now: float) -> WorkerFacts | None:
+    worker_id = poll.worker_id
     row = conn.execute(select(worker_table).where(worker_table.c.id == worker_id)).first()
     if row is None or not may_take_work(row, now) or has_open_offer(conn, worker_id, now):
         return None
-    return facts_of(row)
+    return without_gpus(facts_of(row), poll.held_gpus)
 
 
 def _declined(conn: Connection, job_id: str, now: float) -> list[str]:
     a = attempt_table.c
     query = select(a.worker_id).where(a.job_id == job_id, a.state == "withdrawn", a.decline_until > now)
     return list(conn.execute(query).scalars())
+
+
+def _failed_by_device(conn: Connection, job_id: str, now: float) -> list[str]:
+    """Return the workers whose device failed under this job a moment ago: another one gets it first."""
+    a = attempt_table.c
+    lately = (a.job_id == job_id, a.state == "failed", a.ended_at > now - ELSEWHERE_FIRST_S)
+    return list(conn.execute(select(a.worker_id).where(*lately, a.failure.in_(_ELSEWHERE))).scalars())
 
 
 def _telling(parked: ParkedPolls, poll: ParkedPoll, attempt_id: str) -> Callable[[], None]:

@@ -12,10 +12,13 @@ Ended = Literal["replaced", "gone", "stopping"]
 class ParkedPoll:
     """The open poll of one worker. ``ended`` says why it must be answered without waiting on."""
 
-    def __init__(self, worker_id: str, account_id: str, free_slots: int, local_mode: Mode) -> None:
+    def __init__(
+        self, worker_id: str, account_id: str, free_slots: int, local_mode: Mode, held_gpus: tuple[str, ...] = ()
+    ) -> None:
         self.worker_id = worker_id
         self.account_id = account_id
         self.takes_work = free_slots > 0 and local_mode == "run"
+        self.held_gpus = held_gpus
         self.offered: str | None = None
         """The attempt that was offered to this poll while it waited."""
         self.ended: Ended | None = None

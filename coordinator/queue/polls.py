@@ -64,6 +64,7 @@ class Polls:
             reasons=request.reasons,
             local_mode=request.local_mode,
             observed=request.observed,
+            held_gpus=request.held_gpus,
         )
         loop = asyncio.get_running_loop()
         end = loop.time() + min(request.wait, self._ledger.settings.worker.poll_wait_s)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from coordinator.accounts.presence import Presence
 from coordinator.accounts.shown_state import shown_state
-from coordinator.queue.eligibility import WorkerFacts, facts_of, unfit
+from coordinator.queue.eligibility import WorkerFacts, facts_of, unfit, without_gpus
 from coordinator.queue.rows import Job
 from coordinator.storage.schema import worker as worker_table
 from worker_core.wire.durations import format_duration
@@ -33,7 +33,7 @@ def standings(conn: Connection, presence: Presence, account_id: str, now: float)
         mode = stricter(row.console_mode, contact.local_mode if contact else "run")
         if state == "available" and mode != "run":
             state = "draining" if mode == "drain" else "paused"
-        found.append(Standing(facts_of(row), state))
+        found.append(Standing(without_gpus(facts_of(row), contact.held_gpus if contact else ()), state))
     return found
 
 

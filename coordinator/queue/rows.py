@@ -8,6 +8,7 @@ from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.problems import problem
 from worker_core.wire.signed import Input
+from worker_core.wire.status import FlagShown
 from worker_core.wire.vocabulary import AttemptState, JobState
 from worker_core.wire.work import Limits, ResumePoint
 
@@ -89,6 +90,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     first_step: int | None
     phase: str
     label: str
+    flags: str
     step: int
     progress: float
     eta_s: float | None
@@ -103,6 +105,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     usage: str | None
     completion_sha256: str | None
     recorded: str | None
+
+    def shown_flags(self) -> tuple[FlagShown, ...]:
+        """Return what went wrong in its training, oldest first."""
+        return msgspec.json.decode(self.flags, type=tuple[FlagShown, ...])
 
 
 class Held(msgspec.Struct, frozen=True):

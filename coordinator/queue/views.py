@@ -9,7 +9,8 @@ from coordinator.clock import rfc3339
 from coordinator.queue.reasons import Standing, standings, why_waiting
 from coordinator.queue.rows import Attempt, Job, find_attempt, progress_at_resume
 from coordinator.storage.artifacts import Artifact
-from worker_core.wire.client import ArtifactView, AttemptView, CurrentJob, JobView
+from worker_core.wire.client import ArtifactView, AttemptView, CurrentJob, FlagView, JobView
+from worker_core.wire.failure_rules import cure_of
 
 
 class Viewer:
@@ -44,6 +45,8 @@ class Viewer:
             progress=1.0 if job.state == "succeeded" else progress,
             eta_s=newest.eta_s if newest and running else None,
             phase=newest.label if newest and running else "",
+            flags=tuple(flag for one in attempts or (newest,) if one is not None for flag in flag_views(one)),
+            cure=cure_of(newest.failure or "") if newest and job.state == "failed" else "",
             attempts=tuple(attempt_view(attempt) for attempt in attempts if attempt.ordinal),
             spec=job.spec if with_spec else None,
         )
@@ -64,6 +67,14 @@ class Viewer:
             self._workers = standings(self._conn, self._presence, self._account_id, self._now)
         offer = find_attempt(self._conn, job.offered_attempt) if job.offered_attempt else None
         return why_waiting(job, self._workers, offer.worker_name if offer else "", self._now)
+
+
+def flag_views(attempt: Attempt) -> list[FlagView]:
+    """Return what went wrong in the training of an attempt."""
+    return [
+        FlagView(attempt=attempt.ordinal, step=flag.step, flag=flag.flag, text=flag.text, action=flag.action)
+        for flag in attempt.shown_flags()
+    ]
 
 
 def attempt_view(attempt: Attempt) -> AttemptView:

@@ -72,6 +72,8 @@ attempt = Table(
     # What the worker does with it (AttemptPhase), and what the job itself says it does.
     Column("phase", Text, nullable=False, server_default=""),
     Column("label", Text, nullable=False, server_default=""),
+    # What went wrong in its training, newest last (JSON of :class:`worker_core.wire.status.FlagShown`, at most 50).
+    Column("flags", Text, nullable=False, server_default="[]"),
     Column("step", BigInteger, nullable=False, server_default="0"),
     Column("progress", Float, nullable=False, server_default="0"),
     Column("eta_s", Float),

@@ -8,7 +8,7 @@ from worker_core.wire.codec import Count, Message, Number, Sha256
 from worker_core.wire.pairing import Host
 from worker_core.wire.session import Authorization
 from worker_core.wire.signed import Input
-from worker_core.wire.vocabulary import AttemptState, JobState, Mode, Reason, WorkerState
+from worker_core.wire.vocabulary import AttemptState, HealthAction, HealthFlag, JobState, Mode, Reason, WorkerState
 
 
 class CurrentJob(Message):
@@ -108,6 +108,16 @@ class RetryRequest(Message, rename={"start": "from"}):
     start: RetryStart = "checkpoint"
 
 
+class FlagView(Message, omit_defaults=False):
+    """Something that went wrong in the training of one attempt."""
+
+    attempt: int
+    step: Count
+    flag: HealthFlag
+    text: str
+    action: HealthAction
+
+
 class AttemptView(Message, omit_defaults=False):
     id: str
     ordinal: int
@@ -143,6 +153,10 @@ class JobView(Message, omit_defaults=False):
     eta_s: float | None
     phase: str = ""
     """What the job does now, in its own words: ``training``."""
+    flags: tuple[FlagView, ...] = ()
+    """What went wrong in its training: of all attempts in the view of one job, else of the newest."""
+    cure: str = ""
+    """What helps, when it failed."""
     attempts: tuple[AttemptView, ...] = ()
     spec: str | None = None
     """The spec's text, in the view of one job only."""

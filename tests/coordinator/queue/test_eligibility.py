@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from coordinator.queue.eligibility import GIB, Needs, WorkerFacts, needs_of, unfit
+from worker_core.wire.pairing import Gpu
 from worker_core.wire.spec import GpuTarget, parse_spec
 
 PLAIN = WorkerFacts(
@@ -13,7 +14,10 @@ PLAIN = WorkerFacts(
     kinds=frozenset({"rl-session"}),
     labels=frozenset({"night"}),
     ram_gb=32.0,
-    vram_bytes=(8 * GIB, 24 * GIB),
+    gpus=(
+        Gpu(uuid="GPU-1", name="Small", memory_bytes=8 * GIB),
+        Gpu(uuid="GPU-2", name="Large", memory_bytes=24 * GIB),
+    ),
 )
 
 

@@ -230,6 +230,7 @@ def upgrade() -> None:
         sa.Column("first_step", sa.BigInteger(), nullable=True),
         sa.Column("phase", sa.Text(), server_default="", nullable=False),
         sa.Column("label", sa.Text(), server_default="", nullable=False),
+        sa.Column("flags", sa.Text(), server_default="[]", nullable=False),
         sa.Column("step", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("progress", sa.Float(), server_default="0", nullable=False),
         sa.Column("eta_s", sa.Float(), nullable=True),
