@@ -10,7 +10,15 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from app.cli import console_commands, demo_command, doctor_command, job_commands, pairing_commands, worker_commands
+from app.cli import (
+    console_commands,
+    demo_command,
+    diagnostics_command,
+    doctor_command,
+    job_commands,
+    pairing_commands,
+    worker_commands,
+)
 from app.cli.errors import CliError, WrongUsage, from_problem
 from app.cli.help_pages import Command, Group
 from app.cli.terminal import Terminal, show_error, wants_traceback
@@ -60,6 +68,7 @@ def desktop(context: typer.Context) -> int:
 
 app.command("demo", cls=Command, rich_help_panel=_TRY)(demo_command.demo)
 app.command("doctor", cls=Command, rich_help_panel=_TRY)(doctor_command.doctor)
+app.command("diagnostics", cls=Command, rich_help_panel=_TRY)(diagnostics_command.diagnostics)
 app.command("pair", cls=Command, rich_help_panel=_HERE)(pairing_commands.pair)
 app.command("run", cls=Command, rich_help_panel=_HERE, context_settings=_ELSEWHERE)(run)
 app.command("app", cls=Command, rich_help_panel=_HERE, context_settings=_ELSEWHERE)(desktop)

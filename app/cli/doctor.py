@@ -12,6 +12,7 @@ from app.cli.credentials import find_credentials
 from app.cli.desktop_session import session_faults
 from app.cli.doctor_containment import containment_findings
 from app.cli.doctor_finding import Finding, State
+from app.cli.doctor_journal import journal_findings
 from app.cli.errors import CliError, NotRunning
 from app.cli.worker_commands import core
 from worker_core.jobs.runtime import RuntimeMissing, find_runtime
@@ -40,6 +41,7 @@ def examine(paths: Paths) -> list[Finding]:
         ("sqlite", _sqlite),
         ("home", _home),
         ("disk", _disk),
+        ("journal", journal_findings),
         ("containment", containment_findings),
         ("keystore", _keystore),
         ("desktop", _desktop),

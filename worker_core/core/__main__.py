@@ -16,6 +16,7 @@ from worker_core.core.embedded import EmbeddedCoordinator
 from worker_core.core.end_signals import EndSignals
 from worker_core.core.errand import Errand
 from worker_core.core.logs import close_logs, open_logs
+from worker_core.core.opening import open_when_possible
 from worker_core.core.operations import CoreOperations
 from worker_core.core.power_duty import PowerDuty
 from worker_core.core.rounds import Rounds
@@ -85,7 +86,9 @@ def main(argv: Sequence[str]) -> int:
 async def _run(paths: Paths, settings: Settings, options: Options) -> int:
     """Wire everything up, run until the worker has left, take everything down in reverse."""
     sources = find_sources()
-    journal = Journal.open(paths.state_db, boot_id=boot_id(), wall=sources.clock.wall)
+    journal = await open_when_possible(
+        lambda: Journal.open(paths.state_db, boot_id=boot_id(), wall=sources.clock.wall)
+    )
     worker = Worker(paths, journal, sources, settings, options.started_by, options.once)
     if options.once and worker.known.enrollment is None:
         await journal.close()

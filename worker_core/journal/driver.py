@@ -19,6 +19,11 @@ Error: type[Exception] = driver.Error
 SQLITE_VERSION: str = driver.sqlite_version
 
 
+def connect_to_read(path: Path) -> Connection:
+    """Open the database beside its writer, to look only: this connection can neither write nor checkpoint."""
+    return driver.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=5.0)
+
+
 def connect(path: Path) -> Connection:
     """Open the database for one writer that also checkpoints; transactions are begun and ended by us alone."""
     connection = driver.connect(str(path), isolation_level=None, check_same_thread=False, timeout=5.0)
