@@ -66,7 +66,7 @@ _KEY = OKPKey.generate_key("Ed25519")
 _PUBLIC = {name: str(value) for name, value in _KEY.as_dict(private=False).items()}
 _PINNED = PinnedCoordinator(worker_id="wrk_1", thumbprint="print", jwks={"keys": [_PUBLIC]})
 _WORKER = WorkerKey.generate()
-_NAMED = {"worker_id": "wrk_1", "thumbprint": "print", "gen": 1}
+_NAMED: dict[str, Any] = {"worker_id": "wrk_1", "thumbprint": "print", "gen": 1}
 _OFFER = Offer(
     **_NAMED, attempt_id="att_1", job_id="job_1", epoch=1, kind="rl-session", spec_sha256="0" * 64, inputs=()
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench._fuzz_targets import TARGETS, clean_up
@@ -35,7 +35,7 @@ def damaged(draw: st.DrawFn, seeds: tuple[bytes, ...]) -> bytes:
 def test_whatever_comes_is_taken_or_refused_and_nothing_else(name: str) -> None:
     target = TARGETS[name]
 
-    @settings(max_examples=SLOW.get(name, 100), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=SLOW.get(name, 100), deadline=None)
     @given(damaged(target.seeds))
     def read(data: bytes) -> None:
         target.read(data)
