@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     control = sum(bool(false_alarm(seed, all_ids=False)) for seed in seeds)
     times = [caught_after_s(seed) for seed in seeds]
     caught = sorted(time for time in times if time is not None)
-    figures = {
+    figures: dict[str, object] = {
         "bench": "clones",
         "schedules": asked.schedules,
         "false_alarms": accused,
