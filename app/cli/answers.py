@@ -8,7 +8,7 @@ import httpx
 import tenacity
 
 from app.cli.errors import NotACoordinator, Unreachable
-from worker_core.link.faults import explain_transport_error
+from worker_core.link.explanations import explain
 from worker_core.wire.codec import BadMessage, decode
 from worker_core.wire.problems import CONTENT_TYPE, Problem, ProblemError
 from worker_core.wire.signed import GENERATION_HEADER
@@ -32,14 +32,16 @@ class TryLater(Exception):
         self.problem = problem
 
 
-def exchange(send: Callable[[], httpx.Response], url: str, patience: Patience) -> httpx.Response:
+def exchange(
+    send: Callable[[], httpx.Response], url: str, patience: Patience, proxy: str | None = None
+) -> httpx.Response:
     """Send until an answer of the coordinator is there; raises its problem, or :class:`Unreachable`."""
 
     def once() -> httpx.Response:
         try:
             return checked(send(), url)
         except httpx.TransportError as error:
-            fault = explain_transport_error(error, httpx.URL(url).netloc.decode())
+            fault = explain(error, url, httpx.URL(url).netloc.decode(), proxy)
             raise Unreachable(
                 f"Cannot reach the coordinator at {url}.",
                 why=_sentence(str(fault)),

@@ -12,8 +12,12 @@ import httpx
 
 from app.cli.answers import Patience, body_of, exchange
 from app.cli.credentials import Credentials
-from app.cli.errors import CliError
-from worker_core.link.address import is_loopback
+from app.cli.errors import CliError, WrongUsage
+from worker_core.core.settings import BadSettings, read_settings
+from worker_core.link.address import Address
+from worker_core.link.faults import BadAddress
+from worker_core.link.route import Route
+from worker_core.machine.paths import find_paths
 from worker_core.wire.client import (
     ArtifactView,
     BlobRequest,
@@ -77,9 +81,16 @@ class CoordinatorClient:
         self.url = url
         self._patience = patience or Patience()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # A proxy of the environment must not come between this computer and itself.
-        trust = not is_loopback(httpx.URL(url).host)
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=_TIMEOUT, trust_env=trust)
+        address, route = _way_to(url)
+        self._proxy = route.proxy_to(address)
+        self._http = httpx.Client(
+            base_url=url,
+            headers=headers,
+            timeout=_TIMEOUT,
+            trust_env=False,
+            proxy=self._proxy,
+            verify=route.trust(address),
+        )
 
     @classmethod
     def signed_in(cls, credentials: Credentials) -> Self:
@@ -264,7 +275,7 @@ class CoordinatorClient:
         def send() -> httpx.Response:
             return self._http.request(method, path, content=content, headers=headers, params=query)
 
-        return exchange(send, self.url, self._patience)
+        return exchange(send, self.url, self._patience, self._proxy)
 
     def _pages(self, path: str, query: dict[str, str] | None = None) -> Iterator[dict[str, object]]:
         after: str | None = None
@@ -274,6 +285,14 @@ class CoordinatorClient:
             after = page.next
             if after is None:
                 return
+
+
+def _way_to(url: str) -> tuple[Address, Route]:
+    """Return how to reach a coordinator from here: as this worker's settings say, else as the system has it."""
+    try:
+        return Address.parse(url), read_settings(find_paths()).route()
+    except (BadAddress, BadSettings) as error:
+        raise WrongUsage(f"The coordinator cannot be reached: {error}.", code="bad-address") from error
 
 
 def _after(after: str | None, limit: int) -> dict[str, str]:

@@ -12,15 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from worker_core.link.address import Address
-from worker_core.link.faults import (
-    TransportFault,
-    certificate_fault,
-    explain_certificate,
-    explain_proxy_error,
-    explain_transport_error,
-)
+from worker_core.link.explanations import explain
+from worker_core.link.faults import TransportFault
 from worker_core.link.lean_httpx import httpx
-from worker_core.link.route import BY_SYSTEM, shown_proxy
+from worker_core.link.route import BY_SYSTEM
 
 MAX_ANSWER_BYTES = 16 << 20
 _FAULTS_BEFORE_FRESH_POOL = 3
@@ -148,7 +143,9 @@ class Plane:
             raise TransportFault("broken", f"the connection to {self._address.host} was dropped") from error
         except (httpx.HTTPError, httpx.StreamError, OSError, RuntimeError) as error:
             self._count_fault(pool)
-            raise await self._explain(error) from error
+            # Not in the loop: a certificate that is not believed is fetched again, to name it.
+            fault = await asyncio.to_thread(explain, error, self._address.url, self._address.host, self._proxy)
+            raise fault from error
         else:
             self._faults = 0
             return answer
@@ -165,19 +162,6 @@ class Plane:
     def _fresh_pool(self) -> _Pool:
         self._pool = _make_pool(self._limits, self._trust, self._proxy)
         return self._pool
-
-    async def _explain(self, error: Exception) -> TransportFault:
-        """Say what happened; a certificate that is not believed is looked at once more, to name it."""
-        host = self._address.host
-        unbelieved = certificate_fault(error)
-        if unbelieved is not None:
-            from worker_core.link import certificates  # cryptography's X.509 half is needed on this day only
-
-            shown = await asyncio.to_thread(certificates.look, self._address.url, self._proxy)
-            return explain_certificate(unbelieved, host, str(shown or ""), certificates.today())
-        if self._proxy is not None:
-            return explain_proxy_error(error, host, shown_proxy(self._proxy))
-        return explain_transport_error(error, host)
 
     def _count_fault(self, pool: _Pool) -> None:
         self._faults += 1

@@ -5,7 +5,6 @@ one while the machine is awake and gives it up with :meth:`PowerSource.ready`; t
 most (logind: 5 s), whatever we do.
 """
 
-import sys
 import threading
 from collections.abc import Callable
 from typing import Literal, Protocol
@@ -79,20 +78,3 @@ class ScriptedPower:
             if state != self._state:
                 self._state, self.held = state, True
                 tell(_EVENTS[state])
-
-
-def system_power() -> PowerSource:
-    """Return the source of this operating system."""
-    if sys.platform == "linux":
-        from worker_core.machine.power_logind import LogindPower
-
-        return LogindPower()
-    if sys.platform == "win32":
-        from worker_core.machine.power_windows import WindowsPower
-
-        return WindowsPower()
-    if sys.platform == "darwin":
-        from worker_core.machine.power_macos import MacPower
-
-        return MacPower()
-    return NoPower()

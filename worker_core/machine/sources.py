@@ -14,7 +14,7 @@ from worker_core.machine.clocks import Clock, SystemClock
 from worker_core.machine.gpus import NvidiaGpus
 from worker_core.machine.host import DiskSpace, disk_space
 from worker_core.machine.machine_id import machine_id
-from worker_core.machine.power import PowerSource, PowerState, ScriptedPower, system_power
+from worker_core.machine.power import NoPower, PowerSource, PowerState, ScriptedPower
 from worker_core.wire.codec import BadMessage, Count, Message, decode
 from worker_core.wire.pairing import Gpu
 from worker_core.wire.probe import ProbeResult
@@ -178,7 +178,7 @@ def find_sources() -> Sources:
     """Return the sources that the environment chooses."""
     chosen = os.environ.get(SETTING)
     if not chosen:
-        return Sources(SystemClock(), NvidiaGpus(), SystemDisk(), system_power())
+        return Sources(SystemClock(), NvidiaGpus(), SystemDisk(), _system_power())
     file = ScriptFile(Path(chosen))
     power = ScriptedPower(lambda: file.read().power or "awake")
 
@@ -187,3 +187,20 @@ def find_sources() -> Sources:
         return machine_id() if scripted is None else scripted
 
     return Sources(ScriptedClock(file), ScriptedGpus(file), ScriptedDisk(file), power, computer)
+
+
+def _system_power() -> PowerSource:
+    """Return the source of this operating system."""
+    if sys.platform == "linux":
+        from worker_core.machine.power_logind import LogindPower
+
+        return LogindPower()
+    if sys.platform == "win32":
+        from worker_core.machine.power_windows import WindowsPower
+
+        return WindowsPower()
+    if sys.platform == "darwin":
+        from worker_core.machine.power_macos import MacPower
+
+        return MacPower()
+    return NoPower()
