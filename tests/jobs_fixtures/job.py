@@ -276,6 +276,65 @@ def escape(pipe):
     time.sleep(60)
 
 
+def pry(pipe):
+    sys.path.insert(0, str(Path(__file__).parents[1] / "journeys" / "simulators"))
+    import prying
+
+    asked = json.loads((pipe.workspace / "spec.json").read_text())
+    pipe.send(t="l", ts=time.time(), stream="stoker", text=json.dumps(prying.pry(asked)))
+    pipe.done("succeeded")
+    return 0
+
+
+def eat_memory(pipe):
+    pipe.status()
+    eaten = []
+    while True:
+        eaten.append(b"x" * (8 << 20))
+        time.sleep(0.005)
+
+
+def eat_memory_in_children(pipe):
+    pipe.status()
+    code = "import time; eaten = b'x' * (100 << 20); time.sleep(600)"
+    children = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(6)]
+    children[0].wait()
+
+
+def multiply(pipe):
+    pipe.status()
+    children = [subprocess.Popen(["sleep", "600"]) for _ in range(80)]
+    children[0].wait()
+
+
+def fill_the_disk(pipe):
+    pipe.status()
+    (pipe.workspace / "results" / "big").write_bytes(b"x" * (2 << 20))
+    while pipe.next_order(0.1) == {}:
+        pass
+    pipe.done("stopped")
+    return 0
+
+
+def note_orders(pipe):
+    """Write down what comes from outside, and when; obey nothing."""
+    notes = pipe.workspace / "tmp" / "notes"
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: note(notes, signal.Signals(number).name))
+    pipe.status()
+    while True:
+        order = pipe.next_order(0.02)
+        if order:
+            note(notes, order["do"])
+        else:
+            note(notes, "alive")
+
+
+def note(notes, what):
+    with notes.open("a") as file:
+        file.write(f"{time.time()} {what}\n")
+
+
 BEHAVIOURS: "dict[str, Callable[[Pipe], int | None]]" = {
     "segfault": lambda pipe: die(pipe, signal.SIGSEGV),
     "kill-itself": lambda pipe: die(pipe, signal.SIGKILL),
@@ -300,6 +359,12 @@ BEHAVIOURS: "dict[str, Callable[[Pipe], int | None]]" = {
     "flood": flood,
     "show-environment": show_environment,
     "escape": escape,
+    "pry": pry,
+    "eat-memory": eat_memory,
+    "eat-memory-in-children": eat_memory_in_children,
+    "multiply": multiply,
+    "fill-the-disk": fill_the_disk,
+    "note-orders": note_orders,
 }
 
 

@@ -193,7 +193,7 @@ class AttemptRun:
         finally:
             for task in (*following, measuring):
                 task.cancel()
-            for end in (self._channel, *readers):
+            for end in (self._channel, *readers, job.held):
                 end.close()
         self._log.end()
         self.left = tree.left

@@ -94,6 +94,28 @@ def link_or_copy(source: Path, target: Path) -> None:
             os.fsync(new.fileno())
 
 
+class BlobCache:
+    """The blobs with their budget: room is made before one comes in and when an attempt needs its own no more."""
+
+    def __init__(self, blobs: Path, journal: Journal, budget_bytes: int) -> None:
+        self._blobs = blobs
+        self._journal = journal
+        self._budget = budget_bytes
+
+    async def make_room(self, size: int) -> None:
+        """Remove what was unused for longest, so that ``size`` more bytes stay within the budget."""
+        await collect_blobs(self._blobs, self._journal, max(1, self._budget - size))
+
+    async def sweep(self) -> None:
+        """Remove what is above the budget."""
+        await self.make_room(0)
+
+    async def give_back(self, size: int) -> None:
+        """Remove what is not needed, about ``size`` bytes of it, because the disk is short of them."""
+        held = await asyncio.to_thread(_held_bytes, self._blobs)
+        await collect_blobs(self._blobs, self._journal, max(1, min(self._budget, held - size)))
+
+
 async def collect_blobs(blobs: Path, journal: Journal, budget_bytes: int) -> int:
     """Remove the blobs unused for longest until all fit the budget; what is still needed stays. Return bytes freed.
 
@@ -104,6 +126,10 @@ async def collect_blobs(blobs: Path, journal: Journal, budget_bytes: int) -> int
         needed |= {one.sha256 for one in row.accepted.inputs}
         needed |= {point.sha256 for point in (row.checkpoint, row.accepted.resume_from) if point}
     return await asyncio.to_thread(_collect, blobs, needed, budget_bytes)
+
+
+def _held_bytes(blobs: Path) -> int:
+    return sum(found.st_size for path in blobs.glob("??/*") if (found := _stat(path)))
 
 
 def _collect(blobs: Path, needed: set[str], budget_bytes: int) -> int:

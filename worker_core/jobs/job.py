@@ -50,6 +50,7 @@ class StartedJob:
         """Close our ends of the pipes; only where nobody else was given them."""
         for descriptor in (self.frames, self.orders, self.stdout, self.stderr):
             os.close(descriptor)
+        self.held.close()
 
     def use(self) -> TreeUse:
         """Return what the tree uses now; blocks for milliseconds."""

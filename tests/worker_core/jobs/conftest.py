@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from worker_core.jobs.attempt import AttemptRun
-from worker_core.jobs.runtime import Runtime
+from worker_core.jobs.runtime import Runtime, python_folders
+from worker_core.jobs.sandbox.confinement import Confinement
 from worker_core.jobs.workspace import Fetch
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import NewAttempt
@@ -21,6 +22,7 @@ from worker_core.wire.ids import new_id
 from worker_core.wire.work import Accepted, Lease, Limits
 
 FIXTURES = Path(__file__).parents[2] / "jobs_fixtures"
+PRYING = Path(__file__).parents[2] / "journeys" / "simulators"
 LIMITS = Limits(max_runtime_s=60, max_disk_bytes=1 << 30, stop_grace_s=10, silence_s=30)
 
 
@@ -56,7 +58,13 @@ class Bench:
     metrics: list[Metric] = field(default_factory=list)
     happened: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def start(self, behaviour: str, row: NewAttempt | None = None, fetch: Fetch = no_input) -> AttemptRun:
+    async def start(
+        self,
+        behaviour: str,
+        row: NewAttempt | None = None,
+        fetch: Fetch = no_input,
+        confinement: Confinement | None = None,
+    ) -> AttemptRun:
         row = row or new_attempt()
         self.attempt_id = row.attempt_id
         await self.journal.add_attempt(row)
@@ -64,11 +72,14 @@ class Bench:
             row,
             paths=self.paths,
             journal=self.journal,
-            runtime=Runtime((sys.executable, str(FIXTURES / "job.py"), behaviour)),
+            runtime=Runtime(
+                (sys.executable, str(FIXTURES / "job.py"), behaviour), readable=(*python_folders(), FIXTURES, PRYING)
+            ),
             fetch=fetch,
             clock=SystemClock(),
             on_change=self.happened.set,
             on_metric=self._on_metric,
+            confinement=confinement,
         )
 
     async def until(self, holds: Callable[[], bool]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from worker_core.jobs.blobs import BlobDamaged, add_blob, blob_path, collect_blobs, holds_blob
+from worker_core.jobs.blobs import BlobCache, BlobDamaged, add_blob, blob_path, collect_blobs, holds_blob
 from worker_core.jobs.evidence import out_of_memory_kills
 from worker_core.jobs.runtime import RuntimeMissing, find_runtime
 from worker_core.journal.records import NewAttempt, UploadRow
@@ -107,3 +107,28 @@ def test_an_installed_app_without_a_runtime_says_what_to_do(monkeypatch: pytest.
     monkeypatch.setattr("sys.frozen", True, raising=False)
     with pytest.raises(RuntimeMissing, match="Install"):
         find_runtime()
+
+
+async def test_two_hundred_jobs_stay_within_the_budget_and_keep_what_is_needed(
+    bench: Any, attempt: Callable[..., NewAttempt], tmp_path: Path
+) -> None:
+    paths, size, budget = bench.paths, 20_000, 20 * 20_000
+    cache = BlobCache(paths.blobs, bench.journal, budget)
+
+    def bring(content: bytes) -> str:
+        return put(paths, tmp_path, content.ljust(size, b"."), 0)
+
+    await cache.make_room(size)
+    pinned = bring(b"of a job that runs")
+    await bench.journal.add_attempt(attempt(inputs=(Input(name="data", sha256=pinned, size=size),)))
+    most = 0
+    for number in range(200):
+        await cache.make_room(size)
+        bring(str(number).encode())
+        most = max(most, sum(path.stat().st_size for path in paths.blobs.rglob("*") if path.is_file()))
+    assert most <= budget * 1.05
+    assert most > budget / 2
+    assert holds_blob(paths.blobs, pinned, size)
+    await cache.give_back(budget)
+    left = [path.name for path in paths.blobs.glob("??/*")]
+    assert left == [pinned]

@@ -103,21 +103,21 @@ class BubblewrapLaunch:
     def release(self, process: subprocess.Popen[bytes]) -> Held:
         """Bound the inner process and open the gate."""
         self.status_end.close()
-        inner = self._inner(process)
+        inner = self._inner()
         lower_priority(process.pid)
         lower_priority(inner.pid)
         group = self.bounds.bind(inner.pid, self.cell)
         self.gate.write(b"\n")
-        return Held(inner=inner, group=group, codes_from_shell=True)
+        status = FileIO(os.dup(self.status.fileno()), "rb")
+        return Held(inner=inner, group=group, codes_from_shell=True, status=status)
 
-    def _inner(self, process: subprocess.Popen[bytes]) -> ProcessIdentity:
+    def _inner(self) -> ProcessIdentity:
         """Return the process that bwrap made and halted; its first line comes in pieces."""
         deadline, text = time.monotonic() + _START_S, b""
         while b"\n" not in text and len(text) < _MAX_STATUS_BYTES:
             ready, _, _ = select.select([self.status], [], [], max(0.0, deadline - time.monotonic()))
             piece = (self.status.read(_MAX_STATUS_BYTES) or b"") if ready else b""
             if not piece:
-                process.kill()
                 raise BubblewrapFailed("bubblewrap made no sandbox" + ("" if ready else f" within {_START_S:.0f} s"))
             text += piece
         pid = cast("dict[str, object]", json.loads(text.partition(b"\n")[0])).get("child-pid")

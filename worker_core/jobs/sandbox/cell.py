@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -53,6 +54,13 @@ class Held:
     """Its control group, where it has one of its own."""
     codes_from_shell: bool = False
     """Whether an exit code above 128 stands for a signal."""
+    status: FileIO | None = None
+    """What the sandbox says of itself; it has a reader as long as it runs, or it would die of a broken pipe."""
+
+    def close(self) -> None:
+        """Let go of what was held open; the job has ended."""
+        if self.status is not None:
+            self.status.close()
 
     def exit_code(self, code: int) -> int:
         """Return the job's exit code; negative is the signal that ended it."""

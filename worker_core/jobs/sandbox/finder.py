@@ -7,6 +7,7 @@ import tempfile
 import threading
 from pathlib import Path
 
+from worker_core.jobs.process import end_tree, identify
 from worker_core.jobs.sandbox.bubblewrap_view import Hidden
 from worker_core.jobs.sandbox.cell import Cell, Containment
 from worker_core.jobs.sandbox.process_group import ProcessGroup
@@ -19,6 +20,7 @@ _TRY_S = (1.0, 3.0, 9.0)
 """How long a try may take; a machine that is busy with something else gets more time before it is called broken."""
 _MAX_WORDS = 300
 _KILLED = -9
+_TRIAL = "trial"
 _NO_USER_NAMESPACES = (
     "The system does not let bubblewrap make a sandbox ({words}). On Ubuntu: install the apparmor profile of bwrap, or "
     "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`; in a container: run the worker outside of it."
@@ -80,7 +82,7 @@ def try_containment(containment: Containment) -> str | None:
     with tempfile.TemporaryDirectory(prefix="stoker-try-") as folder:
         cell = Cell(
             workspace=Path(folder).resolve(),
-            attempt_id="trial",
+            attempt_id=_TRIAL,
             devices=None,
             network=False,
             memory_bytes=1 << 28,
@@ -99,11 +101,13 @@ def _try_once(containment: Containment, cell: Cell, limit_s: float) -> str | Non
     """Return None when it worked, else what was said; nothing was said when the time was over."""
     with containment.launch(cell) as launch, tempfile.TemporaryFile() as said:
         process = spawn(launch.wrap(["/usr/bin/true"]), env=clean_environment(), stderr=said, inherit=launch.inherit)
-        watchdog = threading.Timer(limit_s, process.kill)
+        # All of it: a sandbox whose outer process alone is killed waits for it for ever.
+        watchdog = threading.Timer(limit_s, end_tree, (identify(process.pid), _TRIAL), {"limit_s": 1.0})
         watchdog.start()
         try:
-            launch.release(process)
+            held = launch.release(process)
             code = process.wait()
+            held.close()
         except OSError as error:
             code, failed = process.wait(), str(error)
         else:
