@@ -27,9 +27,10 @@ def journal_findings(paths: Paths) -> Iterator[Finding]:
         return
     named = "; ".join(f"{item.what} ({item.reason})" for item in summary.set_aside[:_NAMED])
     more = len(summary.set_aside) - _NAMED
+    rest = f"; and {more} more" if more > 0 else ""
     yield Finding(
         name="journal",
         state="warning",
-        text=f"The coordinator did not take {len(summary.set_aside)} things: {named}{f'; and {more} more' if more > 0 else ''}.",
+        text=f"The coordinator did not take {len(summary.set_aside)} things: {named}{rest}.",
         cure="They are not sent again. `stoker diagnostics OUT.zip` has the whole list for a report.",
     )

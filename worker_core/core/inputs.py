@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from worker_core.jobs.blobs import BlobCache
 from worker_core.jobs.workspace import Fetch, FetchFailed
 from worker_core.link.backoff import Backoff, until_answered
 from worker_core.link.client import CoordinatorClient
@@ -13,10 +14,11 @@ _FETCH_TRIES = 12
 _FETCH_CAP_S = 30.0
 
 
-def fetch_from(client: CoordinatorClient, attempt_id: str) -> Fetch:
-    """Return what fetches inputs of an attempt, patiently, going on where it stopped."""
+def fetch_from(client: CoordinatorClient, attempt_id: str, cache: BlobCache) -> Fetch:
+    """Return what fetches inputs of an attempt, patiently, going on where it stopped; others make room for them."""
 
     async def fetch(sha256: str, size: int, destination: Path) -> None:
+        await cache.make_room(size)
         try:
             await until_answered(
                 lambda: client.fetch_input(attempt_id, sha256, destination),

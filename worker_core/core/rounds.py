@@ -145,10 +145,16 @@ class Rounds:
         changed = troubles.clear(*gone)
         if obstacle is not None:
             changed |= troubles.set(*obstacle)
+            self._give_back_disk()
         changed |= self._mind_polls()
         if changed and self._known.contact is not None:
             self._known.contact.report()
         self._worker.changed()
+
+    def _give_back_disk(self) -> None:
+        missing = self._settings.min_free_bytes - self._known.machine.disk.free_bytes
+        if missing > 0:
+            self._worker.free_disk(missing)
 
     def _set_budget(self) -> None:
         journal = self._worker.journal

@@ -10,16 +10,17 @@ from collections.abc import Callable
 from typing import Literal, Protocol, get_args
 
 from worker_core.core.acceptance import Refusal, accept_offer, decline_offer
+from worker_core.core.closing import Closing
 from worker_core.core.gpu_care import Assigned, GpuCare, NoGpu
 from worker_core.core.gpu_needs import gpu_need
 from worker_core.core.inputs import fetch_from
 from worker_core.core.job_safety import JobSafety
-from worker_core.core.keepsakes import keep
 from worker_core.core.life import Event, HeldFound, JobExited, JobGone, OfferGone, OfferGranted
 from worker_core.core.reports import job_shown, lease_report
 from worker_core.core.tasks import Tasks
 from worker_core.core.winding_up import insist, put_canceled, wind_up
 from worker_core.jobs.attempt import AttemptRun
+from worker_core.jobs.blobs import BlobCache
 from worker_core.jobs.process import ProcessIdentity
 from worker_core.jobs.runtime import Runtime, RuntimeMissing
 from worker_core.journal.journal import Journal
@@ -82,7 +83,9 @@ class Slot:
         resolve_runtime: Callable[[], Runtime],
         gpus: GpuCare,
         safety: JobSafety,
+        cache: BlobCache,
     ) -> None:
+        self._cache = cache
         self.job_ends = 0
         self._paths = paths
         self._journal = journal
@@ -92,7 +95,6 @@ class Slot:
         self._gpus = gpus
         self._safety = safety
         self._client: CoordinatorClient | None = None
-        self._delivery: Delivery | None = None
         self._offer: tuple[Offer, str] | None = None
         self._row: NewAttempt | None = None
         self._run: AttemptRun | None = None
@@ -100,20 +102,22 @@ class Slot:
         self._ordered: Literal["stop", "kill"] | None = None
         self._killed = asyncio.Event()
         self._lease_at = 0.0
-        self._closing: dict[str, tuple[int, int]] = {}
         self._answering: asyncio.Task[None] | None = None
         self._tasks = Tasks("slot")
+        self.closing = Closing(journal, clock, self._tasks)
+        """Attempts that have left the slot and are not recorded yet."""
 
     def attach(self, client: CoordinatorClient, delivery: Delivery) -> None:
         """Work for this coordinator from now on."""
-        self._client, self._delivery = client, delivery
+        self._client = client
+        self.closing.attach(delivery)
 
     def detach(self) -> None:
         """The coordinator is none of ours any more: an offer that is being accepted comes to nothing."""
-        self._client = self._delivery = self._offer = None
+        self._client = self._offer = None
         if self._answering is not None:
             self._answering.cancel()
-        self._closing.clear()
+        self.closing.clear()
 
     # What the core asks for
 
@@ -121,7 +125,7 @@ class Slot:
         """Whether this attempt is at work here already."""
         offered = self._offer is not None and self._offer[0].attempt_id == attempt_id
         running = self._row is not None and self._row.attempt_id == attempt_id
-        return offered or running or attempt_id in self._closing
+        return offered or running or attempt_id in self.closing
 
     def runs(self, attempt_id: str) -> bool:
         """Whether this attempt is in the slot."""
@@ -176,17 +180,6 @@ class Slot:
         self._fate = "discard"
         self.kill()
 
-    def abandon(self, attempt_id: str) -> None:
-        """Drop what waits of an attempt that the coordinator gave to another."""
-        if attempt_id in self._closing:
-            self._drop(attempt_id)
-            self._tasks.start(self.set_aside(attempt_id))
-
-    def cancel_closing(self, attempt_id: str) -> None:
-        """An attempt that is being given back is cancelled instead."""
-        if attempt_id in self._closing:
-            self._tasks.start(self._cancel_closing(attempt_id))
-
     def confirm_lease(self, sent_at: float) -> None:
         """The coordinator confirmed the running attempt's lease in its answer to what was sent then."""
         self._lease_at = max(self._lease_at, sent_at)
@@ -199,14 +192,10 @@ class Slot:
 
     def leases(self) -> tuple[LeaseReport, ...]:
         """Return what the coordinator should know of every attempt held here."""
-        closing = [
-            LeaseReport(attempt_id=attempt_id, epoch=epoch, phase="uploading", step=step, pct=100.0)
-            for attempt_id, (epoch, step) in self._closing.items()
-        ]
         if self._row is None:
-            return tuple(closing)
+            return self.closing.leases()
         running = lease_report(self._row, self._run.progress if self._run is not None else None)
-        return (running, *closing)
+        return (running, *self.closing.leases())
 
     def shown(self) -> JobShown | None:
         """Return the job in the slot, as a person sees it."""
@@ -226,10 +215,7 @@ class Slot:
             self._host.feed(HeldFound())
         connect()
         for row in rows:
-            if row.end is not None:
-                self._closing[row.attempt_id] = (row.epoch, row.checkpoint.step if row.checkpoint else 0)
-            if self._delivery is not None:
-                self._delivery.begin(row)
+            self.closing.begin(row)
         for row in unended:
             self._row = row
             end = await insist(lambda row=row: self._wind_up(row))
@@ -241,24 +227,13 @@ class Slot:
     async def settle(self, delivery: Delivery, patience_s: float) -> None:
         """Wait until everything of ended attempts is delivered, at most ``patience_s``."""
         await self._tasks.settle(patience_s)  # one may be giving a job back just now
-        waits = [delivery.settled(attempt_id, patience_s) for attempt_id in self._closing]
-        await asyncio.gather(*waits)
+        await self.closing.settle(delivery, patience_s)
 
     async def close(self) -> None:
         """End what still runs in the background."""
         await self._tasks.end()
         self._offer = self._row = self._run = None
-        self._closing.clear()
-
-    async def forget(self, attempt_id: str) -> None:
-        """Remove an attempt that is delivered, or that nobody wants any more."""
-        self._closing.pop(attempt_id, None)
-        await self._journal.forget_attempt(attempt_id)
-
-    async def set_aside(self, attempt_id: str) -> None:
-        """Remove an attempt that lost its job to another; its workspace stays for a while."""
-        await keep(self._journal, self._clock, attempt_id)
-        await self.forget(attempt_id)
+        self.closing.clear()
 
     def _order(self, what: Literal["stop", "kill"]) -> None:
         """Pass an order to the job, or keep it for a job that is just being started."""
@@ -317,7 +292,7 @@ class Slot:
         self._host.feed(JobGone())
 
     async def _run_to_end(self, row: NewAttempt) -> AttemptEnd:
-        await self._begin_delivery_of(row.attempt_id)
+        await self.closing.begin_delivery_of(row.attempt_id)
         try:
             runtime = self._resolve_runtime()
             assigned = await self._gpus.assign(gpu_need(row.accepted.spec), self._killed)
@@ -348,7 +323,7 @@ class Slot:
             paths=self._paths,
             journal=self._journal,
             runtime=runtime,
-            fetch=fetch_from(self._client, row.attempt_id),
+            fetch=fetch_from(self._client, row.attempt_id, self._cache),
             clock=self._clock,
             on_change=self._job_moved,
             on_metric=lambda metric: self._host.metric(row.attempt_id, metric),
@@ -366,7 +341,7 @@ class Slot:
         assert row is not None
         end = AttemptEnd(how="stopped", note="given back before it was started")
         await insist(lambda: self._journal.set_end(row.attempt_id, end))
-        await self._begin_delivery_of(row.attempt_id)
+        await self.closing.begin_delivery_of(row.attempt_id)
         await self._conclude(row, end)
 
     async def _conclude(self, row: NewAttempt, end: AttemptEnd) -> None:
@@ -379,12 +354,9 @@ class Slot:
         self.job_ends += 1
         self._host.job_ended(end.error is not None and end.error.failure in RETRYABLE_FAILURES)
         if fate == "discard":
-            self._drop(attempt_id)
-            await insist(lambda: self.set_aside(attempt_id))
-            return
-        self._closing[attempt_id] = (row.epoch, step)
-        if self._delivery is not None:
-            self._delivery.conclude(attempt_id)
+            await insist(lambda: self.closing.discard(attempt_id))
+        else:
+            self.closing.conclude(attempt_id, row.epoch, step)
 
     async def _put_fate(self, row: NewAttempt, end: AttemptEnd) -> None:
         if self._fate == "cancel" and end.how != "finished":
@@ -392,20 +364,3 @@ class Slot:
         elif self._fate == "deliver" and end.how != "finished":
             reason: ReleaseReason = "crash" if end.how == "interrupted" else self._host.release_reason()
             await self._journal.put_release(row.attempt_id, Release(epoch=row.epoch, reason=reason))
-
-    async def _cancel_closing(self, attempt_id: str) -> None:
-        row = await self._journal.attempt(attempt_id)
-        if row is None or row.end is None or row.end.how == "finished" or self._delivery is None:
-            return
-        self._delivery.drop(attempt_id)
-        await put_canceled(row, self._journal)
-        self._delivery.begin(row)
-
-    def _drop(self, attempt_id: str) -> None:
-        if self._delivery is not None:
-            self._delivery.drop(attempt_id)
-
-    async def _begin_delivery_of(self, attempt_id: str) -> None:
-        row = await self._journal.attempt(attempt_id)
-        if row is not None and self._delivery is not None:
-            self._delivery.begin(row)

@@ -26,6 +26,7 @@ from worker_core.core.shown import show
 from worker_core.core.slot import Slot
 from worker_core.core.tasks import Tasks
 from worker_core.core.version import VERSION
+from worker_core.jobs.blobs import BlobCache
 from worker_core.jobs.runtime import Runtime, find_runtime
 from worker_core.jobs.workspace import remove_workspace
 from worker_core.journal.journal import Journal
@@ -81,7 +82,8 @@ class Worker:
         self._once = once
         self._woke_at = -_SAME_WAKE_S
         self._tasks = Tasks("core")
-        self._slot = Slot(paths, journal, clock, self, resolve_runtime, gpu_care, machine.safety)
+        self._cache = BlobCache(paths.blobs, journal, settings.keep_blobs_bytes)
+        self._slot = Slot(paths, journal, clock, self, resolve_runtime, gpu_care, machine.safety, self._cache)
         self._mail = Correspondence(
             self.known, self._slot, journal, self.feed, self.changed, self._delivered, self._link_is_up
         )
@@ -253,7 +255,16 @@ class Worker:
             self.admission.membership.delivery.go_on()
 
     def _delivered(self, attempt_id: str) -> None:
-        self._tasks.start(remove_workspace(self._paths, attempt_id))
+        self._tasks.start(self._tidy_after(attempt_id))
+
+    def free_disk(self, size: int) -> None:
+        """Let the cache give back what the disk is short of."""
+        self._tasks.start(self._cache.give_back(size))
+
+    async def _tidy_after(self, attempt_id: str) -> None:
+        """An attempt is delivered: its workspace goes, and what was kept for it counts as cache from now on."""
+        await remove_workspace(self._paths, attempt_id)
+        await self._cache.sweep()
 
 
 def _first_life(enrollment: Enrollment | None, farewell: Farewell | None, here: Mode) -> Life:

@@ -15,7 +15,20 @@ from tests.app.cli.conftest import Answer, ScriptedServer
 from worker_core.machine.keystore import Saved, open_store
 from worker_core.machine.paths import find_paths
 
-CHECKED = ["python", "torch", "device", "sqlite", "home", "disk", "containment", "keystore", "worker", "coordinator", "clock"]
+CHECKED = [
+    "python",
+    "torch",
+    "device",
+    "sqlite",
+    "home",
+    "disk",
+    "journal",
+    "containment",
+    "keystore",
+    "worker",
+    "coordinator",
+    "clock",
+]
 
 
 def _findings() -> dict[str, Finding]:
