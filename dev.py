@@ -76,7 +76,7 @@ NEEDED: dict[str, dict[str, str]] = {
     "app": QT,
 }
 
-ON_REQUEST = {"learn"}  # benchmarks of many minutes: only by name
+ON_REQUEST = {"fuzz", "learn"}  # benchmarks of many minutes: only by name
 
 
 class Stop(Exception):
@@ -158,9 +158,9 @@ def bench(arguments: list[str]) -> int:
         name, rest = arguments[0], arguments[1:]
         if name not in known:
             raise Stop(f"there is no benchmark {name!r}; there are {', '.join(known)}")
-        return become([*python(), "-m", f"bench.{name}", *rest])
+        return become([*python(), "-m", "bench", name, *rest])
     codes = {
-        name: subprocess.run([*python(), "-m", f"bench.{name}", *arguments], cwd=ROOT).returncode
+        name: subprocess.run([*python(), "-m", "bench", name, *arguments], cwd=ROOT).returncode
         for name in known
         if name not in ON_REQUEST
     }

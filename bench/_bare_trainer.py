@@ -1,18 +1,19 @@
 """Runs a job spec with the trainer alone: no core, no pipe, no journal. A child of the overhead benchmark.
 
-Prints the processor seconds of this whole process and the decisions it made.
+Prints the processor seconds of this whole process, the decisions it made, and when it had made how many of them.
 """
 
 import hashlib
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from worker_core.training.__main__ import prepare_process
 from worker_core.training.files import JobFolder
 from worker_core.training.health import Finding
 from worker_core.training.reporter import Reporter
-from worker_core.training.rl.session import RlSession
 from worker_core.training.usage import UsageMeter
 from worker_core.wire.codec import encode
 from worker_core.wire.frames import ArtifactReady
@@ -25,6 +26,7 @@ class SilentReporter(Reporter):
 
     def __init__(self) -> None:
         self.said = 0
+        self.points: list[tuple[float, int]] = []
 
     def begin(self, phase: str, step: int, share: tuple[float, float]) -> None: ...
 
@@ -33,7 +35,8 @@ class SilentReporter(Reporter):
     def leaving(self) -> bool:
         return False
 
-    def metrics(self, step: int, values: Mapping[str, object]) -> None: ...
+    def metrics(self, step: int, values: Mapping[str, object]) -> None:
+        self.points.append((time.time(), step))
 
     def log(self, text: str) -> None: ...
 
@@ -54,11 +57,15 @@ class SilentReporter(Reporter):
 
 def main(workspace: Path) -> int:
     """Train what ``spec.json`` in the workspace says."""
+    prepare_process()
+    from worker_core.training.rl.session import RlSession
+
     text = (workspace / "spec.json").read_bytes()
-    plan = resolve(load_spec(text))
-    RlSession(JobFolder(workspace), plan, hashlib.sha256(text).hexdigest(), SilentReporter(), UsageMeter()).run()
+    plan, reporter = resolve(load_spec(text)), SilentReporter()
+    RlSession(JobFolder(workspace), plan, hashlib.sha256(text).hexdigest(), reporter, UsageMeter()).run()
     times = os.times()
-    sys.stdout.write(encode({"cpu_seconds": times.user + times.system, "steps": plan.decisions}).decode() + "\n")
+    end = {"cpu_seconds": times.user + times.system, "steps": plan.decisions, "points": reporter.points}
+    sys.stdout.write(encode(end).decode() + "\n")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -14,7 +15,7 @@ import psutil
 
 from app.cli.client import CoordinatorClient
 from app.cli.demo import Demo
-from app.cli.interrupts import interrupts
+from app.cli.interrupts import handled, interrupts
 from app.cli.local_stack import LocalCore
 from worker_core.wire.client import JobView
 from worker_core.wire.codec import encode
@@ -22,6 +23,10 @@ from worker_core.wire.spec import canonical_text
 from worker_core.wire.vocabulary import JOB_END_STATES
 
 GUARD_S = 600.0
+
+
+class BenchFailed(Exception):
+    """A benchmark cannot be carried out; the text says what went wrong."""
 
 
 class Bench:
@@ -40,9 +45,15 @@ class Bench:
             job = self.client.job(job_id)
             if wanted(job):
                 return job
-            if job.state in JOB_END_STATES or time.monotonic() > give_up:
-                raise RuntimeError(f"the job is {job.state}: {job.reason}")
+            self.refuse_ended(job)
+            if time.monotonic() > give_up:
+                raise BenchFailed(f"{job.name} is {job.state} at step {job.step:,} after {GUARD_S:.0f} s")
             time.sleep(poll_s)
+
+    def refuse_ended(self, job: JobView) -> None:
+        """Raise :class:`BenchFailed` when a job that is still needed has ended."""
+        if job.state in JOB_END_STATES:
+            raise BenchFailed(f"{job.name} ended too early: {job.reason or job.state}")
 
     def wait_idle(self) -> None:
         """Wait until the worker has no job and may take one."""
@@ -62,8 +73,10 @@ def paired_worker() -> Generator[Bench]:
             assert demo.client is not None
             yield Bench(demo, demo.core, demo.client)
         finally:
-            demo.end()
-            shutil.rmtree(home, ignore_errors=True)
+            # A second Ctrl-C does not leave half of it behind.
+            with handled(signal.SIG_IGN, "SIGINT", "SIGTERM", "SIGHUP"):
+                demo.end()
+                shutil.rmtree(home, ignore_errors=True)
 
 
 def cartpole(name: str, decisions: int) -> dict[str, object]:

@@ -3,7 +3,6 @@
 Targets for the core: at most 60 MiB and 0.1 % of one processor; the exit code is 1 when one was missed.
 """
 
-import sys
 import time
 from collections.abc import Sequence
 
@@ -49,7 +48,3 @@ def _figures(name: str, process: psutil.Process, before_s: float, elapsed_s: flo
 def _cpu_s(process: psutil.Process) -> float:
     times = process.cpu_times()
     return times.user + times.system
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,13 +4,14 @@ Both ends are seen from outside: the clock starts before the submission is sent 
 control channel shows the job (which it does after the acceptance is on its disk), or its first metric of training.
 """
 
-import sys
 import time
 from collections.abc import Sequence
 
-from bench._stack import Bench, cartpole, milliseconds, paired_worker, parser, report
+from bench._stack import Bench, BenchFailed, cartpole, milliseconds, paired_worker, parser, report
 from worker_core.control.messages import MetricEvent, Snapshot
 from worker_core.wire.vocabulary import JOB_END_STATES
+
+LONGEST_S = 120.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,18 +35,24 @@ def _sample(bench: Bench, number: int, *, to_step: bool) -> float:
         next(events)
         began = time.monotonic()
         job_id = bench.submit(cartpole(f"latency-{number}", 2_000))
-        while not _reached(next(events), job_id, to_step=to_step):
-            pass
+        for event in events:
+            if _reached(event, job_id, to_step=to_step):
+                break
+            _check_hope(bench, event, job_id, began)
         took = time.monotonic() - began
     bench.wait_job(job_id, lambda job: job.state in JOB_END_STATES)
     return took
+
+
+def _check_hope(bench: Bench, event: Snapshot | MetricEvent, job_id: str, began: float) -> None:
+    """Raise when what is waited for cannot come any more, or took too long; a silent core ends the wait by itself."""
+    if isinstance(event, Snapshot) and event.status.job is None:
+        bench.refuse_ended(bench.client.job(job_id))
+    if time.monotonic() - began > LONGEST_S:
+        raise BenchFailed(f"job {job_id} did not get so far within {LONGEST_S:.0f} s")
 
 
 def _reached(event: Snapshot | MetricEvent, job_id: str, *, to_step: bool) -> bool:
     if isinstance(event, MetricEvent):
         return to_step and event.step > 0
     return not to_step and event.status.job is not None and event.status.job.id == job_id
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Do the examples learn what they promise? Runs them bare, without core and coordinator, for several seeds.
 
-    python bench/learn.py [--example cartpole|lunar_lander] [--seeds 1 2 3] [--json]
+    python3 dev.py bench learn [--example cartpole|lunar_lander] [--seeds 1 2 3] [--json]
 
 Each run prints one line, with `--json` one JSON object a line; the exit code is 1 when a gate was missed.
 """
@@ -103,14 +103,18 @@ def run_bare(workspace: Path) -> Done:
     os.close(orders_read)
     done = Done(outcome="failed")
     splitter = FrameSplitter()
-    while data := os.read(frames_read, 65536):
-        for frame in map(unpack_frame, splitter.feed(data)):
-            with contextlib.suppress(BrokenPipeError):  # a job that died still has frames in the pipe
-                os.write(orders_write, pack(Order(ack=frame.id)))
-            done = frame.body if isinstance(frame.body, Done) else done
-    process.wait()
-    os.close(frames_read)
-    os.close(orders_write)
+    try:
+        while data := os.read(frames_read, 65536):
+            for frame in map(unpack_frame, splitter.feed(data)):
+                with contextlib.suppress(BrokenPipeError):  # a job that died still has frames in the pipe
+                    os.write(orders_write, pack(Order(ack=frame.id)))
+                done = frame.body if isinstance(frame.body, Done) else done
+        process.wait()
+    finally:
+        process.kill()
+        process.wait()
+        os.close(frames_read)
+        os.close(orders_write)
     return done
 
 
@@ -122,7 +126,3 @@ def _line(row: dict[str, Any]) -> str:
         f"{row['example']} seed {row['seed']}: {verdict}, return {row['return_before']:.1f} before, "
         f"{row['return_after']:.1f} after, {row['steps_per_second']:,.0f} steps/s, {row['seconds']} s"
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

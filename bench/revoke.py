@@ -3,13 +3,12 @@
 Target: at most 2 s each time, else the exit code is 1.
 """
 
-import sys
 import time
 from collections.abc import Sequence
 
 import psutil
 
-from bench._stack import cartpole, milliseconds, paired_worker, parser, report, report_against
+from bench._stack import BenchFailed, cartpole, milliseconds, paired_worker, parser, report, report_against
 
 GONE_S = 30.0
 TARGET_MS = 2000.0
@@ -42,9 +41,5 @@ def _sample() -> tuple[float, float]:
         until_answer = time.monotonic() - began
         _, alive = psutil.wait_procs(tree, timeout=GONE_S)
         if alive:
-            raise RuntimeError(f"{len(alive)} processes of the job live on after {GONE_S:.0f} s")
+            raise BenchFailed(f"{len(alive)} processes of the job live on after {GONE_S:.0f} s")
         return until_answer, time.monotonic() - began
-
-
-if __name__ == "__main__":
-    sys.exit(main())

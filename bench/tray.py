@@ -1,6 +1,6 @@
 """What the tray costs while nothing happens: memory, CPU and wake-ups, with its core idle beside it.
 
-    python bench/tray.py [--json] [--seconds 40]
+    python3 dev.py bench tray [--json] [--seconds 40]
 
 Promise: at most 65 MiB of memory without the metrics window and at most 0.1 % of one core. It brings an X server
 and a private session bus with a tray host (Xvfb, dbus-daemon, and the system's Python with dbus and gi).
@@ -8,17 +8,13 @@ and a private session bus with a tray host (Xvfb, dbus-daemon, and the system's 
 
 import argparse
 import json
-import os
-import signal
-import sys
 import tempfile
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import psutil
-
-sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from tests.desktop.kit import Bus, DesktopProcess, Display, TrayHost
 from tests.desktop.scripted_core import ScriptedCore, paired, training
@@ -29,6 +25,7 @@ CPU_TARGET_PCT = 0.1
 
 
 def main() -> int:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--seconds", type=float, default=40.0)
@@ -44,22 +41,18 @@ def main() -> int:
 
 def measure(seconds: float) -> dict[str, Any]:
     """Measure an idle tray, then the same tray while a job reports once a second."""
-    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
-        home = Path(folder)
-        display, bus = Display(), Bus()
-        host, core = TrayHost(bus), ScriptedCore(home, paired())
-        desktop = DesktopProcess(home, display, bus, "--background")
-        try:
-            started = time.monotonic()
-            host.wait_for_headline("Available")
-            ready_s = time.monotonic() - started
-            time.sleep(SETTLE_S)
-            idle = _watch(desktop.process.pid, seconds)
-            busy = _watch_training(desktop.process.pid, core, seconds / 4)
-        finally:
-            os.kill(desktop.process.pid, signal.SIGTERM)
-            for part in (desktop, core, host, bus, display):
-                part.close()
+    with ExitStack() as parts:
+        home = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="stoker-bench-")))
+        display, bus = parts.enter_context(closing(Display())), parts.enter_context(closing(Bus()))
+        host = parts.enter_context(closing(TrayHost(bus)))
+        core = parts.enter_context(closing(ScriptedCore(home, paired())))
+        desktop = parts.enter_context(closing(DesktopProcess(home, display, bus, "--background")))
+        started = time.monotonic()
+        host.wait_for_headline("Available")
+        ready_s = time.monotonic() - started
+        time.sleep(SETTLE_S)
+        idle = _watch(desktop.process.pid, seconds)
+        busy = _watch_training(desktop.process.pid, core, seconds / 4)
     within = idle["rss_mib"] <= RSS_TARGET_MIB and idle["cpu_pct"] <= CPU_TARGET_PCT
     return {
         "ready_s": round(ready_s, 2),
@@ -95,7 +88,3 @@ def _watch_training(pid: int, core: ScriptedCore, seconds: float) -> dict[str, f
 def _spent(process: psutil.Process) -> tuple[float, int]:
     times = process.cpu_times()
     return times.user + times.system, process.num_ctx_switches().voluntary
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Processor time of running processes over the steps they make, watched from outside."""
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import psutil
+
+EVERY_S = 0.25
+_PROCESS_CLOCK = 2
+"""CPUCLOCK_SCHED of Linux: what clock_getcpuclockid(3) puts into a clock's number for a whole process."""
+
+
+class Sample(NamedTuple):
+    """Processor seconds so far at one moment (``time.time``), of each group of processes."""
+
+    at: float
+    seconds: tuple[float, ...]
+
+
+class Point(NamedTuple):
+    """A moment (``time.time``) at which a training had made so many steps."""
+
+    at: float
+    step: int
+
+
+class Watch:
+    """Reads the processor time of groups of processes at short intervals, from its start to its end or theirs."""
+
+    def __init__(self, *groups: Sequence[int]) -> None:
+        self._groups = groups
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="processor times", daemon=True)
+        self.samples: list[Sample] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(EVERY_S):
+            try:
+                seconds = tuple(sum(map(processor_s, group)) for group in self._groups)
+            except (OSError, psutil.Error):
+                return  # one of them has ended: what was read so far counts
+            self.samples.append(Sample(time.time(), seconds))
+
+
+def processor_s(pid: int) -> float:
+    """Return the processor seconds of a process, its threads included and its children not; raises when it is gone."""
+    if sys.platform == "linux":
+        return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK)  # to the nanosecond, where /proc counts hundredths
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
+
+
+def per_step(samples: Sequence[Sample], points: Sequence[Point], first: float, last: float) -> tuple[float, ...]:
+    """Return each group's processor seconds per step between the steps ``first`` and ``last``.
+
+    Only the middle of a run is looked at, so what is done once, at its start and its end, counts nothing.
+    Raises ValueError when fewer than two samples lie there.
+    """
+    inside = [(step, sample) for sample in samples if first <= (step := _step_at(points, sample.at)) <= last]
+    if len(inside) < 2 or inside[0][0] == inside[-1][0]:
+        raise ValueError(f"only {len(inside)} samples lie between the steps {first:,.0f} and {last:,.0f}: train longer")
+    (step, before), (later_step, after) = inside[0], inside[-1]
+    pairs = zip(before.seconds, after.seconds, strict=True)
+    return tuple((end - begin) / (later_step - step) for begin, end in pairs)
+
+
+def _step_at(points: Sequence[Point], at: float) -> float:
+    """Return the step at a moment, between two points in proportion; before the first and after the last a step of
+    no window."""
+    for before, after in pairwise(points):
+        if before.at <= at < after.at:
+            return before.step + (after.step - before.step) * (at - before.at) / (after.at - before.at)
+    return float("inf")
