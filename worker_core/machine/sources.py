@@ -6,6 +6,7 @@ it changes, so that a test, or a person who tries things out, can move the clock
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
