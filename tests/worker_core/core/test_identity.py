@@ -252,7 +252,7 @@ async def test_a_home_copied_on_the_same_computer_is_not_started_beside_the_orig
     try:
         await copied.until(lambda: twin.status().state == "problem")
         assert "copied-home" in twin.status().reasons
-        assert "Another worker here" in twin.status().detail
+        assert "Another worker on this computer" in twin.status().detail
         assert worker.status().state == "available"
     finally:
         await copied.stop()
