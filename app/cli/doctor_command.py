@@ -1,6 +1,6 @@
 """`stoker doctor`: every precondition with ok, warning or problem, and its cure."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 _SIGNS = {"ok": ("✓", "bold green"), "warning": ("!", "bold yellow"), "problem": ("✗", "bold red")}
 
 
-def doctor(context: typer.Context, json: Json = False) -> int:
+RetestGpu = Annotated[
+    bool, typer.Option("--retest-gpu", help="Only test the worker's GPUs now; one in quarantine that passes is back.")
+]
+
+
+def doctor(context: typer.Context, json: Json = False, retest_gpu: RetestGpu = False) -> int:
     """Check everything a worker needs on this machine."""
     from app.cli.doctor import examine  # what it looks at is much; other commands start without it
+    from app.cli.gpu_test import retest_gpus
 
     terminal = terminal_of(context, json=json)
-    findings = examine(find_paths())
+    findings = retest_gpus(find_paths()) if retest_gpu else examine(find_paths())
     healthy = all(finding.state != "problem" for finding in findings)
     if json:
         terminal.result({"ok": healthy, "checks": findings})

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from app.cli.client import CoordinatorClient
 from app.cli.errors import Unreachable
+from app.cli.status_view import flag_line
 from app.cli.terminal import Terminal
-from worker_core.wire.client import JobView
+from worker_core.wire.client import FlagView, JobView
 from worker_core.wire.codec import Message, Number
 from worker_core.wire.durations import format_duration
 from worker_core.wire.vocabulary import JOB_END_STATES
@@ -112,9 +113,14 @@ class ProgressShown:
         self._task: TaskID | None = None
         self._said = ""
         self._said_at = 0.0
+        self._flagged: set[FlagView] = set()
 
     def show(self, glance: Glance) -> None:
-        """Show the newest state."""
+        """Show the newest state, and once everything that went wrong."""
+        for flag in glance.view.flags:
+            if flag not in self._flagged:
+                self._flagged.add(flag)
+                self._terminal.say(flag_line(flag.step, flag.text, flag.action), "yellow")
         if self._bar is None:
             self._say(glance)
             return

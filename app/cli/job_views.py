@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.client import CoordinatorClient, LogLine
-from app.cli.status_view import styled_state, why_of
+from app.cli.status_view import flag_line, styled_state, why_of
 from app.cli.tables import Column, print_table
 from app.cli.terminal import Terminal
 from worker_core.wire.client import ArtifactView, JobView, MetricPoint
@@ -26,6 +26,10 @@ def show_job(job: JobView, terminal: Terminal) -> None:
     table.add_row("State", styled_state(job.state, ("offered",) if job.offered else ()))
     if why := why_of(job):
         table.add_row("Why", Text(why))
+    if job.cure:
+        table.add_row("", Text(job.cure, style="italic"))
+    for flag in job.flags:
+        table.add_row("Flagged", Text(flag_line(flag.step, flag.text, flag.action), style="yellow"))
     table.add_row("Worker", Text(job.worker or "none"))
     left = f", {format_duration(job.eta_s)} left" if job.eta_s is not None else ""
     table.add_row(

@@ -11,8 +11,11 @@ from app.cli.tables import Column, print_table
 from app.cli.terminal import Terminal, count_of
 from worker_core.wire.client import JobView, WorkerView
 from worker_core.wire.durations import format_duration
-from worker_core.wire.status import JobShown, WorkerStatus
+from worker_core.wire.status import GpuShown, JobShown, WorkerStatus
+from worker_core.wire.vocabulary import HealthAction
 
+_SHOWN_FLAGS = 3
+_GIB = 1 << 30
 STATE_STYLES = {
     "training": "bold green",
     "available": "green",
@@ -62,6 +65,10 @@ def _status_rows(status: WorkerStatus) -> Iterable[tuple[str, Text]]:
         yield "Authorized", Text(f"for {left} more{extend}")
     if status.job:
         yield "Job", Text(_job_line(status.job))
+        for flag in status.job.flags[-_SHOWN_FLAGS:]:
+            yield "", Text(flag_line(flag.step, flag.text, flag.action), style="yellow")
+    for gpu in status.gpus:
+        yield "GPU", Text(_gpu_line(gpu), style="bold red" if gpu.held else "")
     if status.outbox.events:
         yield (
             "Waiting to send",
@@ -79,6 +86,21 @@ def _job_line(job: JobShown) -> str:
         parts.append(f"{format_duration(job.eta_s)} left")
     if job.checkpoint_age_s is not None:
         parts.append(f"checkpoint {format_duration(job.checkpoint_age_s)} old")
+    return ", ".join(parts)
+
+
+def flag_line(step: int, text: str, action: HealthAction) -> str:
+    """Return something that went wrong in a training as one line: where, what, and what was done."""
+    done = {"warn": "", "stop": " (the job is stopped)", "rollback": " (rolled back to the last good checkpoint)"}
+    return f"step {step:,}: {text}{done[action]}"
+
+
+def _gpu_line(gpu: GpuShown) -> str:
+    parts = [gpu.name]
+    if gpu.memory_used_bytes is not None and gpu.memory_bytes:
+        parts.append(f"{gpu.memory_used_bytes / _GIB:.1f} of {gpu.memory_bytes / _GIB:.1f} GiB used")
+    if gpu.held is not None:
+        parts.append(gpu.held)
     return ", ".join(parts)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from coordinator.console.words import count_words, number_words
 from coordinator.storage.metrics import MetricHead, Series
+from worker_core.wire.client import FlagView
 
 LARGEST_JS_STEP = 2**53
 
@@ -83,8 +84,14 @@ def summary_words(head: MetricHead) -> str:
     return f"{said} ({points})."
 
 
-def series_for_browser(series: Series, head: MetricHead | None) -> dict[str, object]:
-    """Return a series as columns: null where there is no finite value, marks where there is none of any kind."""
+FLAG_WORDS = {"stall": "stall", "nan": "NaN", "gradient": "gradients"}
+
+
+def series_for_browser(series: Series, head: MetricHead | None, flags: Sequence[FlagView] = ()) -> dict[str, object]:
+    """Return a series as columns: null where there is no finite value, marks where there is none of any kind.
+
+    ``flags`` are the steps at which training went wrong, each with a short word.
+    """
     marks = [
         [bucket.step_last, word, count]
         for bucket in series.points
@@ -98,6 +105,7 @@ def series_for_browser(series: Series, head: MetricHead | None) -> dict[str, obj
         "high": [bucket.high for bucket in series.points],
         "last": [bucket.last for bucket in series.points],
         "marks": marks,
+        "flags": [[_js_step(flag.step), FLAG_WORDS[flag.flag]] for flag in flags],
         "edges": [[_js_step(edge.step), edge.attempt] for edge in series.edges],
         "total": series.total,
         "exact": series.exact,

@@ -100,7 +100,7 @@ async def _series(visit: Visit) -> Response:
     )
     series = await visit.services.queue.jobs.series(_account(visit), _job_id(visit), key, buckets=buckets)
     head = next(iter(await visit.services.queue.jobs.metric_heads(_account(visit), _job_id(visit), key)), None)
-    body = msgspec.json.encode(series_for_browser(series, head))
+    body = msgspec.json.encode(series_for_browser(series, head, (await _job(visit)).flags))
     return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
 
 

@@ -60,6 +60,11 @@ REASONS: dict[str, str] = {
     "outbox-full": "Too much waits there to be delivered",
     "disk-slow": "Its disk is slow to write",
     "device-missing": "The device it trained on is gone",
+    "gpu-quarantined": "A GPU failed too often and gets no more jobs; test it again there",
+    "gpu-untested": "A GPU is being tested before it gets a job",
+    "gpu-memory-held": "An ended job still holds memory of a GPU",
+    "gpu-busy": "Other programs use a GPU",
+    "gpu-session": "It runs as a service, where there is no GPU",
 }
 LAST_MOMENT_S = 253_402_300_799.0
 """The end of the year 9999."""

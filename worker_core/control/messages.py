@@ -30,6 +30,7 @@ Operation = Literal[
     "history",  # HistoryArgs -> History
     "attempts",  # {} -> {"attempts": [AttemptShown]}: those with metric history, newest first
     "coordinator-setup",  # EmbeddedArgs -> EmbeddedReady: "this computer"
+    "retest-gpu",  # {} -> GpusTested: every GPU that no job has, those in quarantine too
     "ping",
 ]
 
@@ -158,6 +159,20 @@ class AttemptShown(Message):
     attempt: int
     started: float
     names: tuple[str, ...] = ()
+
+
+class GpuTested(Message):
+    """One GPU and how its test went; ``cure`` is what helps."""
+
+    uuid: str
+    name: str
+    ok: bool
+    text: str = ""
+    cure: str = ""
+
+
+class GpusTested(Message):
+    gpus: tuple[GpuTested, ...]
 
 
 class EmbeddedArgs(Message):

@@ -9,6 +9,8 @@ from worker_core.control.messages import (
     AttemptShown,
     EmbeddedArgs,
     EmbeddedReady,
+    GpusTested,
+    GpuTested,
     History,
     HistoryArgs,
     ModeArgs,
@@ -25,6 +27,7 @@ from worker_core.core.worker import Worker
 from worker_core.journal.records import JournalError
 from worker_core.journal.series import Buckets
 from worker_core.wire.codec import BadMessage, Number, convert, number_to_wire
+from worker_core.wire.failure_rules import cure_of
 from worker_core.wire.status import PairingShown, WorkerStatus
 
 T = TypeVar("T")
@@ -67,6 +70,8 @@ class CoreOperations:
                 return await self._history(_read(request, HistoryArgs))
             case "attempts":
                 return {"attempts": await self._attempts()}
+            case "retest-gpu":
+                return await self._retest_gpus()
             case "coordinator-setup":
                 return await self._set_up_coordinator(_read(request, EmbeddedArgs))
 
@@ -119,6 +124,20 @@ class CoreOperations:
             )
             for attempt in await self._worker.journal.history_attempts()
         ]
+
+    async def _retest_gpus(self) -> GpusTested:
+        known = self._worker.known
+        if known.life.slot != "free":
+            raise ControlRefused("wrong-state", "a job is running; test the GPUs when it has ended")
+        found = await known.gpu_care.retest()
+        return GpusTested(
+            gpus=tuple(
+                GpuTested(
+                    uuid=gpu.uuid, name=gpu.name, ok=result.ok, text=result.text, cure=cure_of(result.failure or "")
+                )
+                for gpu, result in found
+            )
+        )
 
     async def _set_up_coordinator(self, args: EmbeddedArgs) -> EmbeddedReady:
         try:

@@ -69,7 +69,8 @@ ReleaseReason = Literal["stopped", "shutdown", "crash", "not-held", "expired", "
 Reason = str
 """A reason code beside a state: ``drained``, ``stopped``, ``keystore-locked``, ``coordinator-unreachable``,
 ``clock-wrong``, ``cannot-authenticate``, ``wrong-coordinator``, ``disk-full``, ``journal-unwritable``,
-``outbox-full``, ``disk-slow``, ``device-missing``, ``owner:<rule>``."""
+``outbox-full``, ``disk-slow``, ``device-missing``,
+``gpu-quarantined``, ``gpu-untested``, ``gpu-memory-held``, ``gpu-busy``, ``gpu-session``, ``owner:<rule>``."""
 
 
 def stricter(one: Mode, other: Mode) -> Mode:

@@ -176,6 +176,17 @@ class Chart {
       ctx.stroke();
       ctx.fillText(`attempt ${attempt}`, x + 4 * ratio, bbox.top + 11 * ratio);
     }
+    ctx.strokeStyle = ctx.fillStyle = colour("--amber");
+    ctx.setLineDash([2 * ratio, 3 * ratio]);
+    for (const [step, word] of this.data.flags) {
+      const x = uplot.valToPos(step, "x", true);
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      ctx.fillText(`⚑ ${word}`, x + 4 * ratio, bbox.top + 24 * ratio);
+    }
     ctx.fillStyle = colour("--red");
     for (const [step, kind] of this.data.marks) {
       const x = uplot.valToPos(step, "x", true);
@@ -197,11 +208,13 @@ class Chart {
   }
 
   words(index) {
-    const { x, low, high, last, marks } = this.data;
+    const { x, low, high, last, marks, flags } = this.data;
     const mark = marks.find(([step]) => step === x[index]);
     const value = last[index] === null ? mark?.[1] ?? "no value" : numberWords(last[index]);
     const spread = low[index] !== high[index] ? ` (${numberWords(low[index])} to ${numberWords(high[index])})` : "";
-    return `Step ${grouped.format(x[index])} · ${value}${spread}`;
+    const after = index ? x[index - 1] : -1;
+    const flagged = flags.filter(([step]) => step > after && step <= x[index]).map(([, word]) => ` · flagged: ${word}`);
+    return `Step ${grouped.format(x[index])} · ${value}${spread}${flagged.join("")}`;
   }
 
   onKey(event) {
