@@ -12,7 +12,7 @@ import msgspec
 from worker_core.journal.journal import Journal
 from worker_core.link.backoff import Backoff, Sleep, may_help
 from worker_core.link.client import CoordinatorClient
-from worker_core.link.faults import LinkFault
+from worker_core.link.faults import LinkFault, TransportFault
 from worker_core.machine.redaction import KNOWN_SECRETS
 from worker_core.wire.codec import Message, decode, encode
 from worker_core.wire.ids import new_id
@@ -21,6 +21,8 @@ from worker_core.wire.session import Parameters, SessionRequest, SessionStarted
 
 _MAX_PREVIOUS = 32
 _RETRY_TOKEN_CAP_S = 60.0
+_NEVER_SENT = ("refused", "no-name", "clock-wrong")
+"""Faults before the first byte of a request."""
 
 
 class ConnectionRecord(Message):
@@ -36,6 +38,11 @@ class ConnectionRecord(Message):
         if instance_id == self.confirmed or instance_id in self.unconfirmed:
             return self
         return msgspec.structs.replace(self, unconfirmed=(*self.unconfirmed, instance_id)[-_MAX_PREVIOUS + 1 :])
+
+    def withdraw(self, instance_id: str) -> "ConnectionRecord":
+        """Note that ``instance_id`` was surely not sent, so that starts without a network fill no list."""
+        left = tuple(known for known in self.unconfirmed if known != instance_id)
+        return msgspec.structs.replace(self, unconfirmed=left)
 
     def confirm(self, instance_id: str, session_seq: int) -> "ConnectionRecord":
         """Note that the coordinator answered ``instance_id``."""
@@ -72,18 +79,31 @@ class Connection:
         self._journal = journal
         self._sleep = sleep
         self._refreshing: asyncio.Task[None] | None = None
+        self._perhaps_seen = False
+        """Whether the coordinator may have seen this start."""
         client.link.refresh_token = self.refresh_token
 
     async def open(self, request: SessionRequest) -> SessionStarted:
         """S1: connect; raises TransportFault, ProblemError or WorkerRevoked."""
-        record = load_record(self._journal).announce(self.instance_id)
-        await save_record(self._journal, record)
+        before = load_record(self._journal)
+        record = before.announce(self.instance_id)
+        if record != before:
+            await save_record(self._journal, record)
         ids = {
             "instance_id": self.instance_id,
             "session_seq": record.session_seq + 1,
             "prev_instance_ids": record.previous(self.instance_id),
         }
-        started = await self._client.start_session(msgspec.structs.replace(request, **ids))
+        try:
+            started = await self._client.start_session(msgspec.structs.replace(request, **ids))
+        except TransportFault as fault:
+            self._perhaps_seen |= fault.cause not in _NEVER_SENT
+            if not self._perhaps_seen:
+                await save_record(self._journal, record.withdraw(self.instance_id))
+            raise
+        except (LinkFault, ProblemError):
+            self._perhaps_seen = True
+            raise
         await save_record(self._journal, record.confirm(self.instance_id, started.session_seq))
         self.session_id = started.session_id
         self.params = started.params
