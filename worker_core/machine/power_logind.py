@@ -73,7 +73,7 @@ class LogindPower:
                 self._listen()
             except Exception as error:  # no bus, no logind, a line that broke, bytes that are no D-Bus message
                 if not self._over.is_set():
-                    log.info("sleep and shutdown are not announced here: %s", error)
+                    log.debug("sleep and shutdown are not announced here: %s", error)
             finally:
                 self.ready()
             self._over.wait(self._retry_s)
