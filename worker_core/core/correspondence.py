@@ -152,7 +152,7 @@ class Correspondence:
             case "cancel" if self._slot.runs(lease.attempt_id):
                 self._feed(lives.CancelOrdered())
             case "cancel":
-                self._slot.cancel_closing(lease.attempt_id)
+                self._slot.closing.cancel(lease.attempt_id)
             case "superseded" | "unknown":
                 self._lose(lease.attempt_id)
             case _:
@@ -167,7 +167,7 @@ class Correspondence:
     # DeliveryWatch
 
     async def delivered(self, attempt_id: str) -> None:
-        await self._slot.forget(attempt_id)
+        await self._slot.closing.forget(attempt_id)
         self._delivered(attempt_id)
         self._changed()
 
@@ -176,7 +176,7 @@ class Correspondence:
         if self._slot.runs(attempt_id):
             self._feed(lives.Superseded())
         else:
-            await self._slot.set_aside(attempt_id)
+            await self._slot.closing.set_aside(attempt_id)
 
     def link_failed(self, fault: Exception) -> None:
         if self._known.contact is not None:
@@ -189,7 +189,7 @@ class Correspondence:
         if self._slot.runs(attempt_id):
             self._feed(lives.Superseded())
         else:
-            self._slot.abandon(attempt_id)
+            self._slot.closing.abandon(attempt_id)
 
 
 def _held(row: AttemptRow) -> HeldAttempt:
