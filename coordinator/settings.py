@@ -84,6 +84,8 @@ class Settings(Message, forbid_unknown_fields=True):
     blob_gc_s: Seconds = 3600.0
     superseded_keep_s: Seconds = 86400.0
     account_quota_bytes: Limit = 100 << 30
+    log_keep_s: Seconds = 90 * 86400.0
+    """How long after its end the output of an attempt is kept; its metrics and files stay."""
 
     stream_ping_s: Seconds = 15.0
     stream_queue: Limit = 256

@@ -12,8 +12,11 @@ from coordinator.queue.parked import ParkedPolls
 from coordinator.queue.uploads import ArtifactService
 from coordinator.rounds import every
 from coordinator.storage.database import Database
+from coordinator.storage.events import forget_events
 
 LEASE_FLUSH_S = 1.0
+_FORGET_ROUNDS = 200
+"""Writes of one round that remove old events; what is left then waits for the next."""
 
 
 class Reaper:
@@ -69,6 +72,10 @@ class Reaper:
         self._endings.end_expired(conn)
 
     async def keep_house(self) -> None:
-        """Forget old changes, uploads and bytes."""
+        """Forget old changes, uploads, bytes and logs."""
         await self._db.write(self._ledger.feed.prune)
+        ended_before = self._ledger.clock.now() - self._ledger.settings.log_keep_s
+        for _ in range(_FORGET_ROUNDS):
+            if not await self._db.write(lambda conn: forget_events(conn, ended_before)):
+                break
         await self._artifacts.collect()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, TextClause, insert, select, text
+from sqlalchemy import ColumnElement, Connection, TextClause, delete, exists, insert, select, text
 
 from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import event as event_table
@@ -14,6 +14,8 @@ from worker_core.wire.events import CheckpointSaved, Dropped, Event, Flag, Gap, 
 Place = tuple[int, int]
 """Where an event stands in its job: the attempt's ordinal, and the sequence number in it."""
 
+FORGET_AT_ONCE = 5000
+"""Events that one write removes, so that others need not wait for it."""
 Which = Literal["metrics", "logs"]
 
 _TAGS: dict[type[Event], str] = {
@@ -55,6 +57,20 @@ def append_events(conn: Connection, attempt_id: str, numbered: Sequence[tuple[in
     ]
     if rows:
         conn.execute(insert(event_table), rows)
+
+
+def forget_events(conn: Connection, ended_before: float) -> int:
+    """Remove lines and notes of attempts that ended before a moment, a bounded number; return how many went.
+
+    Metrics stay.
+    """
+    e, a, logs = event_table.c, attempt_table.c, _OF["logs"]
+    with_logs = exists().where(e.attempt_id == a.id, logs)
+    of = conn.execute(select(a.id).where(a.ended_at < ended_before, with_logs).limit(1)).scalar()
+    if of is None:
+        return 0
+    seqs = select(e.seq).where(e.attempt_id == of, logs).order_by(e.seq).limit(FORGET_AT_ONCE)
+    return conn.execute(delete(event_table).where(e.attempt_id == of, e.seq.in_(seqs))).rowcount
 
 
 def events_of_attempt(conn: Connection, attempt_id: str, after_seq: int, limit: int) -> list[tuple[int, bytes]]:

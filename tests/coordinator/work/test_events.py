@@ -146,3 +146,33 @@ def test_points_stream_to_their_end(hand, worker, grant, ada):
     assert ada.send("GET", f"{path}?after={rest['next']}").json()["done"] is True
     chart = ada.send("GET", f"{path}?key=loss&points=2").json()
     assert ([bucket["count"] for bucket in chart["points"]], chart["exact"], chart["total"]) == ([3, 2], False, 5)
+
+
+def test_a_marker_takes_the_numbers_of_the_events_it_stands_for(hand, worker, grant, ada):
+    lines = [hand.log_line(str(number)) for number in range(10)]
+    assert hand.events(worker, grant, 0, lines[:4]).json() == {"next_seq": 4}
+    # Thinned on the workstation after the first four had arrived, whose answer was lost.
+    marker = {"t": "dropped", "ts": 1.0, "what": "log lines", "count": 8, "reason": "full", "seqs": 8}
+    assert hand.events(worker, grant, 0, [marker, *lines[8:]]).json() == {"next_seq": 10}
+    items = ada.send("GET", f"/v1/attempts/{grant.id}/events?after_seq=-1").json()["items"]
+    assert [item["seq"] for item in items] == [0, 1, 2, 3, 4, 8, 9]
+    assert (items[4]["event"]["count"], items[4]["event"]["seqs"]) == (4, 4)
+    assert hand.events(worker, grant, 0, [marker]).json() == {"next_seq": 10}
+    assert hand.complete(worker, grant, 10).status_code == 200
+
+
+def test_a_marker_cannot_claim_endless_numbers(hand, worker, grant):
+    marker = {"t": "dropped", "ts": 1.0, "what": "log lines", "count": 1, "reason": "full", "seqs": 2**41}
+    refused = hand.events(worker, grant, 0, [marker])
+    assert (refused.status_code, refused.json()["code"]) == (422, "bad-event")
+
+
+def test_old_output_goes_and_metrics_stay(hand, worker, grant, ada, coordinator):
+    hand.events(worker, grant, 0, [hand.metric(1, loss=1.0), hand.log_line("old")])
+    hand.complete(worker, grant, 2)
+    coordinator.do(coordinator.services.queue._reaper.keep_house())
+    path = f"/v1/attempts/{grant.id}/events?after_seq=-1"
+    assert len(ada.send("GET", path).json()["items"]) == 2
+    coordinator.forward(91 * 86400)
+    coordinator.do(coordinator.services.queue._reaper.keep_house())
+    assert [item["event"]["t"] for item in ada.send("GET", path).json()["items"]] == ["m"]
