@@ -16,7 +16,9 @@ from worker_core.wire.vocabulary import AttemptState, JobState
 SHA = "ab" * 32
 
 
-def _attempt(ordinal: int, state: AttemptState = "succeeded", epoch: int | None = None) -> AttemptView:
+def _attempt(
+    ordinal: int, state: AttemptState = "succeeded", epoch: int | None = None, failure: str | None = None
+) -> AttemptView:
     return AttemptView(
         id=f"att_{ordinal}",
         ordinal=ordinal,
@@ -28,7 +30,7 @@ def _attempt(ordinal: int, state: AttemptState = "succeeded", epoch: int | None 
         step=0,
         progress=0,
         eta_s=None,
-        error_class=None,
+        error_class=failure,
         error=None,
         next_seq=0,
     )
@@ -94,6 +96,14 @@ def test_two_successes_or_one_in_an_old_attempt_are_violations() -> None:
     assert list(invariants.one_outcome([_job(_attempt(1), _attempt(2, "failed"))]))
     assert list(invariants.one_outcome([_job(_attempt(1, "lost", epoch=2), _attempt(2))]))
     assert not list(invariants.one_outcome([_job(_attempt(1, "superseded"), _attempt(2))]))
+
+
+def test_a_failure_that_nobody_caused_is_a_violation() -> None:
+    killed = _job(_attempt(1, "failed", failure="signal"))
+    assert list(invariants.failures_have_a_cause([killed], {"cut": 1}))
+    assert not list(invariants.failures_have_a_cause([killed], {"kill-job": 1}))
+    broken = _job(_attempt(1, "failed", failure="start-failed"))
+    assert list(invariants.failures_have_a_cause([broken], {"kill-job": 1}))
 
 
 def test_a_late_write_that_is_taken_is_a_violation_and_one_that_is_refused_counts() -> None:

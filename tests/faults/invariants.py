@@ -1,15 +1,24 @@
 """What must hold after any schedule of faults, judged from outside: API, files, /proc and what passed the proxy."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tests.faults.evidence import JobEvidence
 from tests.faults.record import Exchange, Record
-from worker_core.wire.vocabulary import JOB_END_STATES
+from worker_core.wire.vocabulary import JOB_END_STATES, FailureClass
 
 _WRITES = ("events", "artifacts", "complete")
+_OWN: dict[str, tuple[FailureClass, ...]] = {
+    "raise": ("exception",),
+    "memory": ("out-of-memory",),
+    "die": ("signal",),
+    "leave": ("exception",),
+}
+"""How a job fails by itself, by its kind."""
+_INJECTED: dict[str, tuple[FailureClass, ...]] = {"kill-job": ("signal",), "full-disk": ("disk-full",)}
+"""How a fault makes any job fail."""
 _COMPARED = ("t", "step", "values", "text", "stream", "sha256", "size")
 
 
@@ -58,6 +67,16 @@ def one_outcome(jobs: Iterable[JobEvidence]) -> Iterator[str]:
         epochs = Counter(attempt.epoch for attempt in job.view.attempts)
         if any(count > 1 for count in epochs.values()):
             yield f"job {job.view.name} gave one epoch to two attempts: {dict(epochs)}"
+
+
+def failures_have_a_cause(jobs: Iterable[JobEvidence], faults: Mapping[str, int]) -> Iterator[str]:
+    """An attempt fails only as its job was made to fail, or as a fault makes any job fail."""
+    injected = {failure for fault, failures in _INJECTED.items() if faults.get(fault) for failure in failures}
+    for job in jobs:
+        own = _OWN.get(job.view.name.partition("-")[0], ())
+        for attempt in job.view.attempts:
+            if attempt.error_class is not None and attempt.error_class not in (*own, *injected, "canceled"):
+                yield f"{job.view.name} attempt {attempt.ordinal} failed: {attempt.error_class}: {attempt.error}"
 
 
 def fenced(record: Record, counts: Counts) -> Iterator[str]:

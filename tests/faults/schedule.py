@@ -109,8 +109,8 @@ class Schedule:
             self._calm(site, actions)
             self._await_rest(site, observer, client)
             evidence = gather(site.url, site.token, client, observer.jobs)
+            self.outcome.faults, self.outcome.network = actions.done, site.proxy.book.hits
             self._judge(site, observer, evidence)
-        self.outcome.faults, self.outcome.network = actions.done, site.proxy.book.hits
         self._end(site, observer)
 
     # The storm
@@ -215,6 +215,7 @@ class Schedule:
         for violated in (
             invariants.ended_jobs(jobs, workers_left=left),
             invariants.one_outcome(jobs),
+            invariants.failures_have_a_cause(jobs, self.outcome.faults),
             invariants.fenced(record, counts),
             invariants.each_point_once(jobs, record, counts),
             invariants.whole_series(jobs, FRAGMENT),
