@@ -85,6 +85,7 @@ class Rounds:
                 self._mind_lease(reading)
                 self._mind_authorization()
                 self._mind_journal()
+                self._mind_polls()
                 self._mind_machine(reading)
                 self._mind_schedule()
                 before = reading
@@ -146,7 +147,6 @@ class Rounds:
         if obstacle is not None:
             changed |= troubles.set(*obstacle)
             self._give_back_disk()
-        changed |= self._mind_polls()
         if changed and self._known.contact is not None:
             self._known.contact.report()
         self._worker.changed()
@@ -175,15 +175,17 @@ class Rounds:
                 self._known.contact.report()
             self._worker.changed()
 
-    def _mind_polls(self) -> bool:
+    def _mind_polls(self) -> None:
         """Heartbeats that pass do not prove that offers can arrive."""
-        contact = self._known.contact
-        if contact is None or contact.last_poll is None or not self._known.in_contact():
-            return self._known.troubles.clear("not-polling")
-        patience_s = 2 * contact.connection.params.poll_wait_s + 10.0
-        if self._known.clock.now() - contact.last_poll <= patience_s:
-            return self._known.troubles.clear("not-polling")
-        return self._known.troubles.set("not-polling", "Heartbeats arrive, but polls for jobs do not get through.")
+        contact, troubles = self._known.contact, self._known.troubles
+        fails = False
+        if contact is not None and contact.last_poll is not None and self._known.in_contact():
+            fails = self._known.clock.now() - contact.last_poll > 2 * contact.connection.params.poll_wait_s
+        text = "Heartbeats arrive, but polls for jobs do not get through."
+        changed = troubles.set("not-polling", text) if fails else troubles.clear("not-polling")
+        if changed and contact is not None:
+            contact.report()
+            self._worker.changed()
 
     def _mind_schedule(self) -> None:
         """Make the plan at the start, and again when the coordinator's intervals or the date change."""

@@ -16,7 +16,7 @@ from worker_core.journal.records import JournalError
 from worker_core.link.backoff import Backoff, keep_going, spread
 from worker_core.link.client import CoordinatorClient
 from worker_core.link.exchange import WorkerRevoked
-from worker_core.link.faults import LinkFault
+from worker_core.link.faults import LinkFault, TransportFault
 from worker_core.link.session import Connection
 from worker_core.link.signatures import NotSignedForUs, PinnedCoordinator
 from worker_core.machine.clocks import Clock
@@ -40,6 +40,9 @@ log = logging.getLogger(__name__)
 _SAME_AGAIN_S = 1.0
 _AT_ONCE_S = 1.0
 _POLL_SLACK_S = 10.0
+_POLLS_ALONE_CAP_S = 5.0
+_POLLS_ALONE = ("timeout", "broken", "not-ours", "proxy")
+"""Faults that may befall only the long poll; nobody is there for any request where the connection is refused."""
 _REOPEN = ("session-replaced", "session-ended", "not-found")
 
 
@@ -160,6 +163,8 @@ class Contact:
     def wake(self) -> None:
         """The computer slept, or the network changed: drop dead sockets, beat at once, poll again."""
         self.client.link.drop_connections()
+        if self.last_poll is not None:
+            self.last_poll = self._clock.now()  # no poll could be answered asleep, which says nothing against polls
         self._hurry.set()
         self._report.set()
 
@@ -187,6 +192,7 @@ class Contact:
     async def _poll_for_ever(self) -> None:
         backoff = Backoff(self.connection.params.retry_cap_s)
         while True:
+            began = self._clock.now()
             try:
                 if not self._open:
                     await self._open_session()
@@ -194,7 +200,7 @@ class Contact:
                 backoff.works()
             except (LinkFault, ProblemError) as fault:
                 self.note(fault)
-                backoff.cap_s = self.connection.params.retry_cap_s
+                backoff.cap_s = self._poll_cap_s(fault, began)
                 lost, pause_s = backoff.working, backoff.next_wait(fault)
                 if lost:  # all workers lose a coordinator at once, and must not return at once
                     pause_s = max(pause_s, random.uniform(0, self.connection.params.reconnect_spread_s))
@@ -203,6 +209,16 @@ class Contact:
                 pause_s = backoff.next_wait()
             if pause_s:
                 await self._wait(self._hurry, pause_s)
+
+    def _poll_cap_s(self, fault: Exception, began: float) -> float:
+        """Return the longest wait before the next poll; short where only polls fail, for work may wait for them."""
+        cap_s = self.connection.params.retry_cap_s
+        if not isinstance(fault, LinkFault):
+            return cap_s
+        if isinstance(fault, TransportFault) and fault.cause in _POLLS_ALONE:
+            self._report.set()  # an idle worker has no other request under way that would tell the one from the other
+        answered = self.client.link.last_answer
+        return min(cap_s, _POLLS_ALONE_CAP_S) if answered is not None and answered > began else cap_s
 
     async def _open_session(self) -> None:
         posture, intro = self._host.posture(), await self._host.introduction()

@@ -33,6 +33,7 @@ class Bench:
     def __init__(self, home: Path, coordinator: ScriptedCoordinator) -> None:
         self.paths: Paths = find_paths(str(home))
         self.coordinator = coordinator
+        self.settings = Settings(allow_uncontained=True)
         self.worker: Worker
         self._rounds: asyncio.Task[None] | None = None
         self._running = False
@@ -42,8 +43,8 @@ class Bench:
         journal = Journal.open(self.paths.state_db, boot_id="boot-1")
         runtime = Runtime((sys.executable, "-I", "-u", str(TINY_JOB)))
         sources = find_sources()
-        self.worker = Worker(self.paths, journal, sources, Settings(allow_uncontained=True), "terminal", once, lambda: runtime)
-        self._rounds = asyncio.create_task(Rounds(self.worker, self.paths, Settings()).tick_for_ever())
+        self.worker = Worker(self.paths, journal, sources, self.settings, "terminal", once, lambda: runtime)
+        self._rounds = asyncio.create_task(Rounds(self.worker, self.paths, self.settings).tick_for_ever())
         self.worker.start()
         self._running = True
         return self.worker

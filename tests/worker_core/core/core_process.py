@@ -21,7 +21,9 @@ async def main(home: str) -> int:
     journal = Journal.open(paths.state_db, boot_id="boot-1")
     runtime = Runtime((sys.executable, "-I", "-u", str(Path(__file__).with_name("tiny_job.py"))))
     sources = find_sources()
-    worker = Worker(paths, journal, sources, Settings(allow_uncontained=True), "terminal", resolve_runtime=lambda: runtime)
+    worker = Worker(
+        paths, journal, sources, Settings(allow_uncontained=True), "terminal", resolve_runtime=lambda: runtime
+    )
     rounds = asyncio.create_task(Rounds(worker, paths, Settings()).tick_for_ever())
     power = asyncio.create_task(PowerDuty(worker, sources.power).serve())
     signals = EndSignals(worker)

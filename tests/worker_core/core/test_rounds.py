@@ -1,6 +1,7 @@
 """What comes round by the clock: sleep, a date that was set, an authorization that runs out or is renewed."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,12 +90,15 @@ async def test_polls_that_never_get_through_are_told_though_heartbeats_pass(move
     bench.coordinator.script("POST", "/v1/poll", *[Answer(raw=b"")] * 1000)
     worker = await bench.start_paired()
     beats = len(bench.coordinator.heartbeats)
-    move(clock_offset_s=600.0)
-    await bench.until(lambda: len(bench.coordinator.heartbeats) > beats, timeout_s=8)
-    rounds = Rounds(worker, bench.paths, Settings())
-    rounds._refreshed_at = -1e9
-    rounds._mind_machine(Reading.take(worker.known.clock))
-    assert "not-polling" in worker.status().reasons
+    await bench.until(lambda: "not-polling" in worker.status().reasons)
+    await bench.until(lambda: "not-polling" in bench.coordinator.heartbeats[-1].reasons)
+    assert len(bench.coordinator.heartbeats) > beats
+    bench.coordinator._rules.clear()
+    began = time.monotonic()
+    attempt = bench.offer(steps=3)
+    await bench.until(lambda: attempt in bench.coordinator.accepted)
+    assert time.monotonic() - began < 0.5 + 5.0 + 2.0, "one poll, the wait between polls, and the answer"
+    await bench.until(lambda: "not-polling" not in worker.status().reasons)
 
 
 async def test_a_full_disk_declines_in_words_and_recovers_by_itself(move: Move, bench: Any) -> None:
