@@ -78,6 +78,13 @@ class Audit:
         newest = query.order_by(audit.c.id.desc()).limit(limit)
         return await self._db.read(lambda conn: [_entry(row) for row in conn.execute(newest)])
 
+    async def since(self, account_id: str, acts: tuple[Act, ...], start: float, limit: int) -> list[AuditEntry]:
+        """Return the newest entries of some acts since a moment."""
+        mine = or_(audit.c.account_id == account_id, audit.c.account_id.is_(None))
+        query = select(audit).where(mine, audit.c.act.in_(acts), audit.c.at >= start)
+        newest = query.order_by(audit.c.id.desc()).limit(limit)
+        return await self._db.read(lambda conn: [_entry(row) for row in conn.execute(newest)])
+
     async def write(
         self, account_id: str | None, actor: str, act: Act, subject_id: str, subject: str, detail: str = ""
     ) -> None:

@@ -57,7 +57,7 @@ def chosen_length(posted: Form) -> int:
 
 
 async def _code_page(visit: Visit) -> Response:
-    return show(visit, "pair.html", typed="", wrong="")
+    return _code_form(visit)
 
 
 async def _look_up(visit: Visit, posted: Form) -> Response:
@@ -75,7 +75,12 @@ async def _look_up(visit: Visit, posted: Form) -> Response:
 
 
 def _wrong_code(visit: Visit, typed: str, wrong: str) -> Response:
-    return show(visit, "pair.html", 422, typed=typed[:40], wrong=wrong)
+    return _code_form(visit, 422, typed=typed[:40], wrong=wrong)
+
+
+def _code_form(visit: Visit, status: int = 200, typed: str = "", wrong: str = "") -> Response:
+    switched_off_s = visit.services.pairings.tries.switched_off_s()
+    return show(visit, "pair.html", status, typed=typed, wrong=wrong, switched_off_s=switched_off_s)
 
 
 def _confirm(visit: Visit, found: PairingFound, code: str, choices: Choices) -> Response:

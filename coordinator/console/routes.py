@@ -2,7 +2,7 @@
 
 from starlette.routing import BaseRoute, Route
 
-from coordinator.console import gate, jobs, pairing, sessions, workers
+from coordinator.console import gate, history, jobs, pairing, sessions, workers
 from coordinator.console.assets import favicon, static_file
 from coordinator.console.stream import stream
 
@@ -20,9 +20,12 @@ routes: list[BaseRoute] = [
     Route("/workers", workers.workers_page),
     *(Route(f"{_WORKER}/{action}", workers.confirm_page(action), methods=["GET"]) for action in workers.CONFIRMED),
     *(Route(f"{_WORKER}/{action}", workers.mode_form(action), methods=["POST"]) for action in workers.CHANGES),
+    Route("/workers/confirm", workers.confirm_all, methods=["POST"]),
+    Route(f"{_WORKER}/keep", workers.keep, methods=["POST"]),
     Route(f"{_WORKER}/renew", workers.renew, methods=["POST"]),
     Route(f"{_WORKER}/revoke", workers.revoke, methods=["POST"]),
     Route(f"{_WORKER}/remove", workers.remove, methods=["POST"]),
+    Route("/history", history.history_page),
     Route("/pair", pairing.code_page, methods=["GET"]),
     Route("/pair", pairing.look_up, methods=["POST"]),
     Route("/pair/{pairing_id}/approve", pairing.approve, methods=["POST"]),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from starlette.responses import Response
 
 from coordinator.console.doors import Endpoint, Form, form, page
+from coordinator.console.history import alerts
 from coordinator.console.pages import Notice, Visit, go, show
 from coordinator.console.pairing import chosen_length, lengths
 from coordinator.console.words import by_attention
@@ -27,13 +28,21 @@ CHANGES = {
     "resume": Change("run", "{name} may take jobs again."),
     "stop": Change("stop", "{name} saves a checkpoint, ends its job and takes no new one."),
 }
-CONFIRMED = {"stop": "Stop", "renew": "Renew", "revoke": "Revoke", "remove": "Remove"}
+CONFIRMED = {"stop": "Stop", "keep": "Keep", "renew": "Renew", "revoke": "Revoke", "remove": "Remove"}
 
 
 async def _list(visit: Visit) -> Response:
     workers = by_attention(await visit.services.workers.list(visit.person.account_id))
     attention = sum(worker.state in NEEDS_PERSON for worker in workers)
-    return show(visit, "workers.html", workers=workers, attention=attention, public_url=visit.services.public_url)
+    return show(
+        visit,
+        "workers.html",
+        workers=workers,
+        attention=attention,
+        public_url=visit.services.public_url,
+        alerts=await alerts(visit),
+        unconfirmed_workers=[worker.name for worker in workers if worker.confirm_needed],
+    )
 
 
 async def _worker(visit: Visit) -> WorkerView:
@@ -81,6 +90,17 @@ async def _renew(visit: Visit, posted: Form) -> Response:
     return go("/workers", Notice("good", f"{worker.name} is authorized again."))
 
 
+async def _keep(visit: Visit, posted: Form) -> Response:
+    worker = await visit.services.held.keep(visit.person, visit.request.path_params["worker_id"])
+    return go("/workers", Notice("good", f"{worker.name} stays. It changes its key; the other machine is shut out."))
+
+
+async def _confirm_all(visit: Visit, posted: Form) -> Response:
+    done = await visit.services.held.confirm(visit.person)
+    names = ", ".join(done.confirmed) or "No worker"
+    return go("/workers", Notice("good", f"{names} may have jobs again."))
+
+
 async def _revoke(visit: Visit, posted: Form) -> Response:
     worker = await _worker(visit)
     if posted.text("confirm_name").strip() != worker.name:
@@ -97,5 +117,7 @@ async def _remove(visit: Visit, posted: Form) -> Response:
 
 workers_page = page(_list)
 renew = form(_renew, step_up=True)
+keep = form(_keep, step_up=True)
+confirm_all = form(_confirm_all, step_up=True)
 revoke = form(_revoke)
 remove = form(_remove)
