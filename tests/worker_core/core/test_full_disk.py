@@ -1,0 +1,99 @@
+"""A full disk leaves a living worker that says so, takes no job, and goes on by itself when there is room again."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.faults.sources import SmallDisk
+from worker_core.core.opening import open_when_possible
+from worker_core.journal.journal import Journal
+from worker_core.journal.records import JournalError, JournalFull
+from worker_core.machine.sources import SETTING
+from worker_core.wire.events import Metric
+
+MEGABYTES = 24
+
+
+class FullDisk:
+    """The volume of a home: a real small one where one can be mounted, else a journal that is told it is full."""
+
+    def __init__(self, home: Path, script: Path) -> None:
+        self._small = SmallDisk(home, MEGABYTES)
+        self._script = script
+        script.write_text("{}")
+
+    def fill(self, journal: Journal | None) -> None:
+        if self._small.mounted:
+            self._small.fill()
+        else:
+            self._script.write_text(json.dumps({"disk_free_bytes": 0}))
+            self._bound(journal, pages=1)
+
+    def empty(self, journal: Journal | None) -> None:
+        if self._small.mounted:
+            self._small.empty()
+        else:
+            self._script.write_text("{}")
+            self._bound(journal, pages=1 << 30)
+
+    def close(self) -> None:
+        self._small.close()
+
+    @staticmethod
+    def _bound(journal: Journal | None, pages: int) -> None:
+        if journal is not None:
+            # SQLite says the same of a file that may not grow as of a full disk.
+            journal._database._connection.execute(f"PRAGMA max_page_count = {pages}")  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FullDisk]:
+    monkeypatch.setenv(SETTING, str(tmp_path / "readings.json"))
+    made = FullDisk(tmp_path / "home", tmp_path / "readings.json")
+    yield made
+    made.close()
+
+
+async def test_a_job_on_a_disk_that_fills_up_loses_nothing_and_the_worker_recovers(disk: FullDisk, bench: Any) -> None:
+    bench.settings = msgspec.structs.replace(bench.settings, min_free_bytes=1 << 20)
+    worker = await bench.start_paired()
+    attempt = bench.offer(steps=300, pause_s=0.01, checkpoint_every=10_000)
+    await bench.until(lambda: worker.status().job is not None and worker.status().job.step > 20)
+    disk.fill(worker.journal)
+    await bench.until(lambda: "disk-full" in worker.status().reasons, 30.0)
+    assert "full" in worker.status().detail.lower()
+    beats = bench.coordinator.count("POST", "/v1/heartbeat")
+    await bench.until(lambda: bench.coordinator.count("POST", "/v1/heartbeat") > beats, 30.0)
+    disk.empty(worker.journal)
+    await bench.until(lambda: attempt in bench.coordinator.completions, 60.0)
+    await bench.until(lambda: "disk-full" not in worker.status().reasons, 60.0)
+    assert bench.coordinator.completions[attempt].outcome == "succeeded"
+    steps = [event.step for event in bench.coordinator.events[attempt] if isinstance(event, Metric)]
+    assert steps == list(range(1, 301))
+
+
+async def test_a_worker_that_starts_on_a_full_disk_waits_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker_core.core.opening.LOOK_AGAIN_S", 0.01)
+    left = [JournalFull("The disk is full.")] * 3
+
+    def open_journal() -> Journal:
+        if left:
+            raise left.pop()
+        return Journal.open(tmp_path / "state.db", boot_id="one")
+
+    async with asyncio.timeout(10):
+        journal = await open_when_possible(open_journal)
+    await journal.close()
+
+
+async def test_a_journal_that_is_broken_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "state.db").write_bytes(b"this is no database" * 100)
+    with pytest.raises(JournalError, match="cannot be used"):
+        await open_when_possible(lambda: Journal.open(tmp_path / "state.db", boot_id="one"))
