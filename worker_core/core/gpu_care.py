@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 GPU_REASONS: tuple[Reason, ...] = ("gpu-session", "gpu-quarantined", "gpu-untested", "gpu-memory-held", "gpu-busy")
 SETTLED_WITHIN_S = 30.0
 """How long an ended job's memory may take to come back."""
+TEST_TIMEOUT_S = 60.0
+"""A healthy GPU answers within seconds; importing torch on a busy computer may take most of this."""
 _LOOK_EVERY_S = 0.5
 _FACT = "gpus"
 
@@ -237,7 +239,7 @@ class GpuCare:
         result = self._source.scripted_probe(gpu.uuid)
         command = self._probe_command()
         if result is None:
-            result = ProbeResult(ok=True) if command is None else await probe_gpu(command, gpu.uuid)
+            result = ProbeResult(ok=True) if command is None else await probe_gpu(command, gpu.uuid, TEST_TIMEOUT_S)
         rules.take_test(self._of(gpu), why, result, self._clock.now())
         return result
 

@@ -12,6 +12,7 @@ from worker_core.jobs.runtime import Runtime
 from worker_core.jobs.sandbox.cell import Cell, Containment, Held
 from worker_core.jobs.sandbox.control_groups import kill_group, remove_group
 from worker_core.jobs.tree_use import TreeUse, read_tree_use
+from worker_core.machine.gpu_probe import gpu_environment
 from worker_core.machine.spawn import clean_environment
 
 if sys.platform == "win32":
@@ -106,5 +107,5 @@ def job_environment(workspace: Path, attempt_id: str, devices: Sequence[str] | N
     scratch = str(workspace / "tmp")
     extra = dict.fromkeys(_SCRATCH_NAMES, scratch) | {MARK: attempt_id}
     if devices is not None:
-        extra |= {"CUDA_VISIBLE_DEVICES": ",".join(devices), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        extra |= gpu_environment(devices)
     return clean_environment(extra)

@@ -11,12 +11,10 @@ from worker_core.machine.spawn import clean_environment, spawn
 from worker_core.wire.codec import BadMessage, decode
 from worker_core.wire.probe import ProbeResult
 
-TIMEOUT_S = 60.0
-"""A healthy GPU answers within seconds; importing torch on a busy computer may take most of this."""
 _MAX_TAIL = 300
 
 
-async def probe_gpu(command: Sequence[str], uuid: str, timeout_s: float = TIMEOUT_S) -> ProbeResult:
+async def probe_gpu(command: Sequence[str], uuid: str, timeout_s: float) -> ProbeResult:
     """Return what the probe says of this GPU; one that hangs is killed and counts as lost. Cancelling kills it too."""
     pipe = subprocess.PIPE
     env = clean_environment(gpu_environment([uuid]))

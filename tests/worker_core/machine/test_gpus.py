@@ -27,6 +27,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         nvmlInit=None,
         nvmlDeviceGetCount=2,
         nvmlDeviceGetHandleByIndex=lambda index: f"handle {index}",
+        nvmlDeviceGetMigMode=unsupported,
         nvmlDeviceGetUUID=lambda handle: f"GPU-{handle[-1]}",
         nvmlDeviceGetName="NVIDIA Test",
         nvmlSystemGetDriverVersion="600.1",
@@ -85,3 +86,28 @@ def test_a_driver_that_goes_between_two_questions_is_no_error(driver: Callable[.
     gpus = NvidiaGpus()
     assert [gpu.uuid for gpu in gpus.facts()] == ["", ""]
     assert gpus.load() == ()
+
+
+def test_a_gpu_that_is_cut_into_instances_is_known_by_those(driver: Callable[..., None]) -> None:
+    def instance(handle: str, index: int) -> str:
+        if index > 1:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return f"{handle}, part {index}"
+
+    driver(
+        nvmlDeviceGetMigMode=lambda handle: [int(handle == "handle 1"), 0],
+        nvmlDeviceGetMaxMigDeviceCount=7,
+        nvmlDeviceGetMigDeviceHandleByIndex=instance,
+        nvmlDeviceGetUUID=lambda handle: {"handle 0": "GPU-0"}.get(handle, f"MIG-{handle[-1]}"),
+        nvmlDeviceGetUtilizationRates=unsupported,
+    )
+    assert [gpu.uuid for gpu in NvidiaGpus().load()] == ["GPU-0", "MIG-0", "MIG-1"]
+
+
+def test_thirteen_gpus_keep_their_names_when_one_is_taken_out(driver: Callable[..., None]) -> None:
+    driver(nvmlDeviceGetCount=13, nvmlDeviceGetUUID=lambda handle: f"GPU-{handle.split()[1]}")
+    before = [gpu.uuid for gpu in NvidiaGpus().load()]
+    # The driver counts on without a gap; only the unique ids tell which one is missing.
+    driver(nvmlDeviceGetCount=12, nvmlDeviceGetHandleByIndex=lambda index: f"handle {index + (index >= 4)}")
+    after = [gpu.uuid for gpu in NvidiaGpus().load()]
+    assert [uuid for uuid in before if uuid not in after] == ["GPU-4"]
