@@ -69,9 +69,12 @@ TESTING = {
     "libatomic1": "libatomic.so.1",
 }
 CHECKING = {"nodejs": "bin:node"}
+JOBS = {"bubblewrap": "bin:bwrap"}  # without it no job is taken
 NEEDED: dict[str, dict[str, str]] = {
-    "setup": {**QT, **TESTING, **CHECKING},
-    "test": {**QT, **TESTING},
+    "setup": {**QT, **TESTING, **CHECKING, **JOBS},
+    "demo": JOBS,
+    "test": {**QT, **TESTING, **JOBS},
+    "bench": JOBS,
     "check": CHECKING,
     "app": QT,
 }

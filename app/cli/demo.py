@@ -7,6 +7,7 @@ from pathlib import Path
 
 from app.cli.bundle import CODE_INPUT, pack
 from app.cli.client import CoordinatorClient
+from app.cli.containment_words import containment_words
 from app.cli.credentials import Credentials
 from app.cli.errors import CliError
 from app.cli.follow import Glance, glances
@@ -86,8 +87,15 @@ class Demo:
             outcome = pair_through_core(control, arguments, approve)
         if outcome.state != "approved":
             raise CliError(f"The pairing was {outcome.state}.", why=outcome.detail, code="pairing-failed")
-        core.wait_until(lambda status: status.state == "available", "the worker was available")
+        ready = core.wait_until(lambda status: status.state in ("available", "problem"), "the worker was available")
+        if ready.state != "available":
+            raise CliError("The worker takes no job.", why=ready.detail, code="worker-problem")
         return outcome.worker_name or WORKER
+
+    def contained_by(self) -> str:
+        """Return in words what keeps the job of the demo to itself."""
+        status = self._parts()[0].status()
+        return containment_words(status.containment) if status else ""
 
     def submit(self, spec: Path) -> str:
         """Queue the job and return its id."""

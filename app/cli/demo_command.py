@@ -107,6 +107,7 @@ def _tell(story: Demo, job: Path, terminal: Terminal, *, keep: bool) -> Comparis
         codes: list[str] = []
         name = story.pair(lambda shown: codes.append(shown.user_code))
         done(f"Paired with code {codes[0]} and approved as {name}", user_code=codes[0], worker=name)
+    terminal.say(f"  Jobs are contained by {story.contained_by()}", "dim")
     with step(terminal, f"Queueing {job.name}") as done:
         job_id = story.submit(job)
         done(f"Queued {job.name} as {job_id}", job_id=job_id)

@@ -43,6 +43,7 @@ class JobSafety:
         self.confinement = Confinement(policy=policy_of(settings))
         self._paths = paths
         self._left: dict[str, tuple[int, ...]] = {}
+        self._looked = False
 
     async def look(self) -> None:
         """Find the strongest containment that works now."""
@@ -50,6 +51,7 @@ class JobSafety:
         if found.by != self.confinement.containment.by:
             log.info("jobs are contained by: %s %s", found.by, found.detail)
         self.confinement = Confinement(found, self.confinement.policy)
+        self._looked = True
 
     async def watch(self) -> None:
         """Look again, as long as nothing contains jobs here."""
@@ -60,17 +62,17 @@ class JobSafety:
 
     def obstacle(self) -> tuple[Reason, str] | None:
         """Return why no job may be taken now, as a reason code and a sentence."""
-        troubles = self.troubles()
-        return next(iter(troubles.items())) if troubles else None
+        refusal = self.confinement.refusal
+        return next(iter(self.troubles().items()), ("no-containment", refusal) if refusal else None)
 
     def troubles(self) -> dict[Reason, str]:
-        """Return what keeps jobs from being taken."""
+        """Return what keeps jobs from being taken, as far as it was looked for."""
         found: dict[Reason, str] = {}
         if self._left:
             pids = ", ".join(str(pid) for left in self._left.values() for pid in left)
             text = f"Processes of a job cannot be ended ({pids}). Restart the computer if they stay."
             found["job-stuck"] = text
-        if self.confinement.refusal:
+        if self._looked and self.confinement.refusal:
             found["no-containment"] = self.confinement.refusal
         return found
 
