@@ -178,8 +178,8 @@ class Rounds:
     def _mind_polls(self) -> None:
         """Heartbeats that pass do not prove that offers can arrive."""
         contact, troubles = self._known.contact, self._known.troubles
-        fails = False
-        if contact is not None and contact.last_poll is not None and self._known.in_contact():
+        fails, expected = False, self._known.in_contact() and not self._known.life.outdated
+        if contact is not None and contact.last_poll is not None and expected:
             fails = self._known.clock.now() - contact.last_poll > 2 * contact.connection.params.poll_wait_s
         text = "Heartbeats arrive, but polls for jobs do not get through."
         changed = troubles.set("not-polling", text) if fails else troubles.clear("not-polling")

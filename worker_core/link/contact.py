@@ -200,6 +200,8 @@ class Contact:
                 backoff.works()
             except (LinkFault, ProblemError) as fault:
                 self.note(fault)
+                if not self._open:
+                    self.last_poll = None  # without a session there is nothing to poll with
                 backoff.cap_s = self._poll_cap_s(fault, began)
                 lost, pause_s = backoff.working, backoff.next_wait(fault)
                 if lost:  # all workers lose a coordinator at once, and must not return at once
