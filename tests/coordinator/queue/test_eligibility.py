@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from coordinator.queue.eligibility import GIB, Needs, WorkerFacts, needs_of, unfit
+from coordinator.queue.eligibility import GIB, Needs, WorkerFacts, needs_of, unfit, without_gpus
 from worker_core.wire.pairing import Gpu
 from worker_core.wire.spec import GpuTarget, parse_spec
 
@@ -68,3 +68,14 @@ def test_a_job_that_asks_for_the_network_goes_only_where_the_owner_allows_it():
     assert unfit(PLAIN, "rl-session", asks) == "does not let jobs use the network"
     assert unfit(structs.replace(PLAIN, network=True), "rl-session", asks) is None
     assert unfit(PLAIN, "rl-session", needs_of(parse_spec(spec))) is None
+
+
+def test_gpus_that_are_held_back_or_of_a_model_without_kernels_do_not_count():
+    one = Needs(gpu=GpuTarget(count=1))
+    assert unfit(without_gpus(PLAIN, ["GPU-1"]), "rl-session", one) is None
+    assert unfit(without_gpus(PLAIN, ["GPU-1", "GPU-2"]), "rl-session", one) == "lacks a GPU"
+    assert unfit(without_gpus(PLAIN, ["GPU-1", "GPU-2"]), "rl-session", Needs()) is None
+    assert unfit(PLAIN, "rl-session", Needs(unfit_gpus=("Small",))) is None
+    without = "has only GPUs that this job does not run on (Large, Small)"
+    assert unfit(PLAIN, "rl-session", Needs(unfit_gpus=("Large", "Small"))) == without
+    assert unfit(structs.replace(PLAIN, gpus=()), "rl-session", Needs(unfit_gpus=("Small",))) is None
