@@ -20,6 +20,8 @@ _REASONS = {
     "outbox-full": "Too much waits for the coordinator; no job is taken until most of it has arrived.",
     "disk-slow": "The disk is slow to write; a running job may have to wait for it.",
     "device-missing": "The device for training is missing.",
+    "no-containment": "Nothing here keeps a job from your files, so none is taken.",
+    "job-stuck": "A job cannot be ended. Restart the computer if that stays.",
     "gpu-quarantined": "A GPU failed too often and gets no more jobs.",
     "gpu-untested": "A GPU is being tested before it gets a job.",
     "gpu-memory-held": "An ended job still holds memory of a GPU.",
