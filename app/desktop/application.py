@@ -32,6 +32,7 @@ class Desktop(QObject):
         super().__init__(app)
         self._app = app
         self._background = background
+        self._session_ends = False
         self._prefs = PrefsFile(paths.config / "desktop.json")
         self._crash = CrashRecorder(paths.logs)
         self._signals = EndSignals(self)
@@ -83,6 +84,7 @@ class Desktop(QObject):
         self._leaving.refused.connect(self._show_message)
         self._leaving.done.connect(self._exit)
         self._app.saveStateRequest.connect(self._on_save_state)
+        self._app.commitDataRequest.connect(self._on_session_end)
 
     def start(self) -> None:
         """Begin to work; a start in the foreground shows the status window."""
@@ -141,8 +143,13 @@ class Desktop(QObject):
 
     @Slot()
     def _on_status_closed(self) -> None:
-        if not self._host.present:
+        if not self._host.present and not self._session_ends:
             self._leaving.ask_about_closing(self.front.status_window)
+
+    @Slot(QSessionManager)
+    def _on_session_end(self, session: QSessionManager) -> None:
+        # Nobody is there to answer a question. The worker hears of the end by itself and saves what it has.
+        self._session_ends = True
 
     @Slot()
     def _exit(self) -> None:

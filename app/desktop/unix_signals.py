@@ -1,4 +1,4 @@
-"""Ends the desktop on SIGINT and SIGTERM at once, although Qt does not wake up for signals by itself."""
+"""Ends the desktop at once on Ctrl-C, TERM and hang-up, although Qt does not wake up for signals by itself."""
 
 import signal
 import socket
@@ -18,8 +18,7 @@ class EndSignals(QObject):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._came = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._on_signal)
+        self._before = {number: signal.signal(number, self._on_signal) for number in _end_signals()}
         if sys.platform == "win32":
             # Python runs its handlers only while Python code runs, and no descriptor wakes Qt here.
             timer = QTimer(self, interval=POLL_MS)
@@ -36,8 +35,8 @@ class EndSignals(QObject):
 
     def close(self) -> None:
         """Go back to the system's own handling."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
+        for number, kept in self._before.items():
+            signal.signal(number, kept)
         if sys.platform != "win32":
             signal.set_wakeup_fd(-1)
             self._notifier.setEnabled(False)
@@ -57,3 +56,11 @@ class EndSignals(QObject):
         if self._came:
             self._came = False
             self.asked.emit()
+
+
+def _end_signals() -> tuple[int, ...]:
+    """Return what asks this process to end here; a hang-up that somebody had ignored (nohup) stays so."""
+    hang_up: int | None = getattr(signal, "SIGHUP", None)
+    if hang_up is None or signal.getsignal(hang_up) is signal.SIG_IGN:
+        return (signal.SIGINT, signal.SIGTERM)
+    return (signal.SIGINT, signal.SIGTERM, hang_up)

@@ -104,13 +104,14 @@ def test_a_lock_left_by_a_dead_desktop_does_not_stop_the_next(
     host.wait_for_headline("Not paired")
 
 
-def test_sigterm_ends_it_at_once_and_leaves_core_and_folder_alone(
-    core: ScriptedCore, host: TrayHost, launch: Launch
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_at_once_and_leaves_core_and_folder_alone(
+    core: ScriptedCore, host: TrayHost, launch: Launch, number: signal.Signals
 ) -> None:
     core.set_status(training())
     desktop = launch("--background")
     host.wait_for_headline("Training")
-    desktop.process.send_signal(signal.SIGTERM)
+    desktop.process.send_signal(number)
     started = time.monotonic()
     assert desktop.wait() == 0
     assert time.monotonic() - started < 2
