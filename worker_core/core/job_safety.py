@@ -6,7 +6,7 @@ installs is found without a restart.
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 from worker_core.core.settings import Settings
@@ -41,6 +41,8 @@ class JobSafety:
 
     def __init__(self, paths: Paths, settings: Settings) -> None:
         self.confinement = Confinement(policy=policy_of(settings))
+        self.on_change: Callable[[], None] = _nobody
+        """Called when jobs may be taken that could not before, or the other way round."""
         self._paths = paths
         self._left: dict[str, tuple[int, ...]] = {}
         self._looked = False
@@ -52,6 +54,7 @@ class JobSafety:
             log.info("jobs are contained by: %s %s", found.by, found.detail)
         self.confinement = Confinement(found, self.confinement.policy)
         self._looked = True
+        self.on_change()
 
     async def watch(self) -> None:
         """Look again, as long as nothing contains jobs here."""
@@ -85,6 +88,7 @@ class JobSafety:
     ) -> Coroutine[None, None, None]:
         """Take no job from now on; what is returned tries until the rest of this attempt is gone, and lifts that."""
         self._left[attempt_id] = left
+        self.on_change()
         log.error("processes of %s cannot be ended: %s; no job is taken until they are gone", attempt_id, left)
         return self._end_rest(identity, attempt_id)
 
@@ -95,3 +99,8 @@ class JobSafety:
             self._left[attempt_id] = end.left
         del self._left[attempt_id]
         log.info("the processes of %s are gone; jobs are taken again", attempt_id)
+        self.on_change()
+
+
+def _nobody() -> None:
+    """Stand for a core that does not listen yet."""

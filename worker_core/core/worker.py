@@ -60,7 +60,7 @@ class Worker:
         cut_short, enrollment = (enrollment, None) if farewell is not None else (None, enrollment)
         foreign, enrollment = _foreign(enrollment, sources)
         machine = MachineView(sources, paths, settings, resolve_runtime)
-        gpu_care = GpuCare(sources.gpus, journal, clock, resolve_runtime, self._gpus_changed)
+        gpu_care = GpuCare(sources.gpus, journal, clock, resolve_runtime, self._may_take_anew)
         self.known = Knowledge(
             clock=clock,
             machine=machine,
@@ -73,6 +73,7 @@ class Worker:
             foreign=foreign,
             farewell=farewell,
         )
+        machine.safety.on_change = self._may_take_anew
         self.journal = journal
         self.watchers: list[Callable[[], None]] = []
         self.metric_watchers: list[Callable[[str, Metric], None]] = []
@@ -202,8 +203,8 @@ class Worker:
         log.info("the computer slept: old connections are dropped")
         contact.wake()
 
-    def _gpus_changed(self) -> None:
-        """GPUs were taken out of work or came back: the coordinator shall offer accordingly."""
+    def _may_take_anew(self) -> None:
+        """What jobs may be taken here has changed: the coordinator shall offer accordingly."""
         if self.known.contact is not None:
             self.known.contact.report()
             self.known.contact.poll_anew()
