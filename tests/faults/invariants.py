@@ -7,18 +7,23 @@ from typing import Any
 
 from tests.faults.evidence import JobEvidence
 from tests.faults.record import Exchange, Record
-from worker_core.wire.vocabulary import JOB_END_STATES, FailureClass
+from worker_core.wire.vocabulary import JOB_END_STATES
 
 _WRITES = ("events", "artifacts", "complete")
-_OWN: dict[str, tuple[FailureClass, ...]] = {
+_OWN: dict[str, tuple[str, ...]] = {
     "raise": ("exception",),
     "memory": ("out-of-memory",),
     "die": ("signal",),
     "leave": ("exception",),
 }
 """How a job fails by itself, by its kind."""
-_INJECTED: dict[str, tuple[FailureClass, ...]] = {"kill-job": ("signal",), "full-disk": ("disk-full",)}
+_INJECTED: dict[str, tuple[str, ...]] = {
+    "kill-job": ("signal",),
+    "kill-core": ("crash",),
+    "full-disk": ("disk-full",),
+}
 """How a fault makes any job fail."""
+_ANY = ("canceled", "lost")
 _COMPARED = ("t", "step", "values", "text", "stream", "sha256", "size")
 
 
@@ -75,7 +80,7 @@ def failures_have_a_cause(jobs: Iterable[JobEvidence], faults: Mapping[str, int]
     for job in jobs:
         own = _OWN.get(job.view.name.partition("-")[0], ())
         for attempt in job.view.attempts:
-            if attempt.error_class is not None and attempt.error_class not in (*own, *injected, "canceled"):
+            if attempt.error_class is not None and attempt.error_class not in (*own, *injected, *_ANY):
                 yield f"{job.view.name} attempt {attempt.ordinal} failed: {attempt.error_class}: {attempt.error}"
 
 
