@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from worker_core.jobs.artifacts import BadArtifact, take_artifact
 from worker_core.jobs.process import ProcessIdentity, TreeEnd, end_tree, find_tree
@@ -12,12 +13,13 @@ from worker_core.journal.journal import Journal
 from worker_core.journal.records import AttemptEnd, AttemptRow
 from worker_core.machine.paths import Paths
 from worker_core.wire.codec import BadMessage, Count, Message, Sha256, decode
-from worker_core.wire.events import CheckpointSaved, Log
-from worker_core.wire.frames import ArtifactReady
+from worker_core.wire.events import CheckpointSaved, Gap, Log
+from worker_core.wire.frames import LAST_WORD_FILE, ArtifactReady, LastWord
 
 _LOOK_EVERY_S = 0.25
 _KILL_LIMIT_S = 20.0
-_MAX_NOTE_BYTES = 64 * 1024
+_MAX_NOTE_BYTES = 256 * 1024
+T = TypeVar("T")
 
 
 class LatestCheckpoint(Message):
@@ -47,7 +49,7 @@ async def recover_attempt(
         on_left(row.attempt_id, identity, tree.left)
     if row.end is not None:
         return row.end
-    end = _end_by_own_word(row)
+    end = await _end_by_own_word(row, paths, journal)
     if end is None:
         await _take_last_checkpoint(row, paths, journal)
         end = AttemptEnd(how="interrupted", forced=tree.killed > 0, note="The worker stopped while this job ran.")
@@ -70,18 +72,41 @@ async def _see_it_leave(row: AttemptRow, identity: ProcessIdentity | None, grace
     return await asyncio.to_thread(end_tree, identity, row.attempt_id, limit_s=_KILL_LIMIT_S)
 
 
-def _end_by_own_word(row: AttemptRow) -> AttemptEnd | None:
-    done = row.done
+async def _end_by_own_word(row: AttemptRow, paths: Paths, journal: Journal) -> AttemptEnd | None:
+    """Return how the job itself says it ended: as the journal has it, else as it wrote down when no core was there."""
+    word = await asyncio.to_thread(_read_note, workspace_path(paths, row.attempt_id) / LAST_WORD_FILE, LastWord)
+    done = row.done or (word.done if word is not None else None)
     if done is None or done.outcome not in ("succeeded", "failed"):
         return None
-    outcome = "succeeded" if done.outcome == "succeeded" else "failed"
-    return AttemptEnd(how="finished", outcome=outcome, error=done.error, usage=done.usage)
+    if word is not None and not await _take_files(row, word, paths, journal):
+        return None
+    if row.done is None:
+        reason = "the worker was away when the job ended; its last points may be missing"
+        journal.append(row.attempt_id, Gap(ts=time.time(), reason=reason))
+        await journal.set_done(row.attempt_id, done)
+    outcome, code = ("succeeded" if done.outcome == "succeeded" else "failed"), (word.exit if word else None)
+    return AttemptEnd(how="finished", outcome=outcome, error=done.error, usage=done.usage, exit=code)
+
+
+async def _take_files(row: AttemptRow, word: LastWord, paths: Paths, journal: Journal) -> bool:
+    """Keep the files that no core has acknowledged; False when one is not what the job said of it."""
+    workspace = workspace_path(paths, row.attempt_id)
+    for ready in word.artifacts:
+        try:
+            await take_artifact(paths, journal, row.attempt_id, workspace, ready, time.time())
+        except (BadArtifact, OSError) as error:
+            if word.done.outcome != "succeeded":
+                continue  # a failure stays one, with or without its files
+            text = f"the job's end does not count: {ready.name} cannot be used: {error}"
+            journal.append(row.attempt_id, Log(ts=time.time(), stream="stoker", text=text))
+            return False
+    return True
 
 
 async def _take_last_checkpoint(row: AttemptRow, paths: Paths, journal: Journal) -> None:
     """Keep a checkpoint that the job wrote after the core had gone."""
     workspace = workspace_path(paths, row.attempt_id)
-    latest = await asyncio.to_thread(_read_latest, workspace)
+    latest = await asyncio.to_thread(_read_note, workspace / "checkpoints" / "latest.json", LatestCheckpoint)
     if latest is None or (row.checkpoint and latest.step <= row.checkpoint.step):
         return
     ready = ArtifactReady(
@@ -102,9 +127,10 @@ async def _take_last_checkpoint(row: AttemptRow, paths: Paths, journal: Journal)
     journal.append(row.attempt_id, saved)
 
 
-def _read_latest(workspace: Path) -> LatestCheckpoint | None:
+def _read_note(path: Path, kind: type[T]) -> T | None:
+    """Return what a job wrote down in one of its small files; None where there is none that can be read."""
     try:
-        with (workspace / "checkpoints" / "latest.json").open("rb") as file:
-            return decode(file.read(_MAX_NOTE_BYTES), LatestCheckpoint)
+        with path.open("rb") as file:
+            return decode(file.read(_MAX_NOTE_BYTES), kind)
     except (OSError, BadMessage):
-        return None  # no checkpoint was complete yet
+        return None

@@ -14,6 +14,7 @@ from typing import cast
 from worker_core.training.channel import Channel, open_descriptor
 from worker_core.training.failures import LeaveNow, describe
 from worker_core.training.files import JobFolder
+from worker_core.training.last_word import leave_last_word
 from worker_core.training.reporter import Reporter
 from worker_core.training.usage import UsageMeter
 from worker_core.wire.events import Status
@@ -52,11 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _run(folder, channel, usage)
     except LeaveNow:
-        return _end(channel, Done(outcome="stopped", usage=usage.read()))
+        return _end(folder, channel, Done(outcome="stopped", usage=usage.read()), EXIT_DONE)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         # The user's code may call sys.exit or raise what Ctrl-C raises; the core is told of that too.
-        return _fail(channel, describe(error, folder.root), usage)
-    return _end(channel, Done(outcome="succeeded", usage=usage.read()))
+        return _fail(folder, channel, describe(error, folder.root), usage)
+    return _end(folder, channel, Done(outcome="succeeded", usage=usage.read()), EXIT_DONE)
 
 
 def _parse(arguments: Sequence[str] | None) -> _Arguments:
@@ -96,17 +97,17 @@ def _run(folder: JobFolder, channel: Channel, usage: UsageMeter) -> None:
         reporter.close()
 
 
-def _fail(channel: Channel, error: JobError, usage: UsageMeter) -> int:
+def _fail(folder: JobFolder, channel: Channel, error: JobError, usage: UsageMeter) -> int:
     print(error.traceback or error.message, file=sys.stderr)  # noqa: T201
-    code = _end(channel, Done(outcome="failed", error=error, usage=usage.read()))
-    return EXIT_FAILED if code == EXIT_DONE else code
+    return _end(folder, channel, Done(outcome="failed", error=error, usage=usage.read()), EXIT_FAILED)
 
 
-def _end(channel: Channel, done: Done) -> int:
+def _end(folder: JobFolder, channel: Channel, done: Done, code: int) -> int:
     """Say how the job ended and wait until the core has written it down."""
+    leave_last_word(folder.root, channel, done, code)
     channel.send(done)
     channel.flush(_FLUSH_S)
-    return EXIT_CORE_GONE if channel.gone else EXIT_DONE
+    return EXIT_CORE_GONE if channel.gone else code
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import threading
 import time
 
 from worker_core.wire.codec import BadMessage
-from worker_core.wire.frames import Frame, FrameBody, FrameSplitter, Order, pack, unpack_order
+from worker_core.wire.frames import ArtifactReady, Frame, FrameBody, FrameSplitter, Order, pack, unpack_order
 
 WINDOW = 256
 _READ_BYTES = 1 << 16
@@ -30,6 +30,7 @@ class Channel:
         self._changed = threading.Condition()
         self._sending = threading.Lock()
         self._sent = 0
+        self._unheard: dict[int, ArtifactReady] = {}
         self._acked = 0
         self._gone = False
         self._checkpoint_wanted = False
@@ -65,6 +66,8 @@ class Channel:
                     pass  # SIGTERM changes leave_by without a notice, so the wait looks up now and then
                 self._sent += 1
                 frame_id = self._sent
+                if isinstance(body, ArtifactReady):
+                    self._unheard[frame_id] = body
             if not self._gone:
                 self._write(pack(Frame(id=frame_id, body=body)))
         return frame_id
@@ -72,6 +75,11 @@ class Channel:
     def is_acked(self, frame_id: int) -> bool:
         """Tell whether the core holds this frame in its journal."""
         return self._acked >= frame_id
+
+    def unheard_files(self) -> tuple[ArtifactReady, ...]:
+        """Return the files that were announced and not acknowledged yet; at most ``WINDOW`` of them while it hears."""
+        with self._changed:
+            return tuple(self._unheard.values())[-WINDOW:]
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until every frame is acknowledged; False when that did not happen in time."""
@@ -118,6 +126,7 @@ class Channel:
         with self._changed:
             if order.ack is not None:
                 self._acked = max(self._acked, order.ack)
+                self._unheard = {number: file for number, file in self._unheard.items() if number > self._acked}
             if order.do == "checkpoint":
                 self._checkpoint_wanted = True
             if order.do == "stop":

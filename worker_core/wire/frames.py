@@ -57,6 +57,18 @@ FrameBody = Metric | Log | Status | CheckpointSaved | Flag | Dropped | ArtifactR
 _ANY_BODY: type[FrameBody] = cast("type[FrameBody]", FrameBody)
 
 
+LAST_WORD_FILE = "last-word.json"
+
+
+class LastWord(Message):
+    """The file ``last-word.json`` of a workspace: how the job ended, for a core that was not there to hear it."""
+
+    done: Done
+    exit: int
+    artifacts: tuple[ArtifactReady, ...] = ()
+    """Files that the core had not acknowledged."""
+
+
 class _FrameId(Message):
     id: Count
 

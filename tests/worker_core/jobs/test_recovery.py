@@ -1,6 +1,7 @@
 """After the core was killed in mid-job: its job leaves or is ended, and its last checkpoint is found."""
 
 import asyncio
+import hashlib
 import os
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from worker_core.machine.host import boot_id
 from worker_core.machine.paths import Paths
 from worker_core.wire.codec import encode
 from worker_core.wire.events import CheckpointSaved, Metric
-from worker_core.wire.frames import Done, JobError
+from worker_core.wire.frames import LAST_WORD_FILE, Done, JobError
 
 CORE = Path(__file__).parents[2] / "jobs_fixtures" / "core.py"
 
@@ -97,6 +98,50 @@ async def test_a_job_that_had_said_how_it_failed_stays_failed(bench: Any, attemp
     held = await bench.journal.attempt(row.attempt_id)
     end = await recover_attempt(held, paths=bench.paths, journal=bench.journal, grace_s=1)
     assert (end.how, end.outcome, end.error) == ("finished", "failed", error)
+
+
+def leave_word(bench: Any, attempt_id: str, outcome: str, files: dict[str, bytes], **changes: Any) -> None:
+    """Write what a job leaves that ended while no core was there."""
+    workspace = bench.paths.workspaces / attempt_id
+    (workspace / "results").mkdir(parents=True)
+    announced: list[dict[str, Any]] = []
+    for name, content in files.items():
+        (workspace / "results" / name).write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        told = {"name": name, "kind": "result", "path": f"results/{name}", "sha256": digest, "size": len(content)}
+        announced.append(told | changes)
+    error = {"failure": "exception", "message": "it broke"} if outcome == "failed" else None
+    word = {"done": {"outcome": outcome, "error": error}, "exit": int(outcome == "failed"), "artifacts": announced}
+    (workspace / LAST_WORD_FILE).write_bytes(encode(word))
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "failed"])
+async def test_a_job_that_ended_while_no_core_was_there_has_its_own_end_and_its_files(
+    bench: Any, attempt: Callable[..., NewAttempt], outcome: str
+) -> None:
+    row = attempt()
+    await bench.journal.add_attempt(row)
+    leave_word(bench, row.attempt_id, outcome, {"policy": b"weights"})
+    held = await bench.journal.attempt(row.attempt_id)
+    end = await recover_attempt(held, paths=bench.paths, journal=bench.journal, grace_s=1)
+    assert (end.how, end.outcome, end.exit) == ("finished", outcome, int(outcome == "failed"))
+    assert (end.error.message if end.error else "") == ("it broke" if outcome == "failed" else "")
+    (upload,) = await bench.journal.uploads(row.attempt_id)
+    assert blob_path(bench.paths.blobs, upload.sha256).read_bytes() == b"weights"
+    assert (await bench.journal.attempt(row.attempt_id)).done.outcome == outcome
+    events = await bench.journal.next_events(row.attempt_id)
+    assert "may be missing" in events.events[-1].reason
+
+
+async def test_a_success_whose_files_are_not_there_does_not_count(
+    bench: Any, attempt: Callable[..., NewAttempt]
+) -> None:
+    row = attempt()
+    await bench.journal.add_attempt(row)
+    leave_word(bench, row.attempt_id, "succeeded", {"policy": b"weights"}, sha256="0" * 64)
+    held = await bench.journal.attempt(row.attempt_id)
+    end = await recover_attempt(held, paths=bench.paths, journal=bench.journal, grace_s=1)
+    assert (end.how, end.outcome) == ("interrupted", None)
 
 
 async def test_an_end_that_was_recorded_is_final(bench: Any, attempt: Callable[..., NewAttempt]) -> None:
