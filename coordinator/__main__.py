@@ -1,4 +1,4 @@
-"""The command ``stoker-coordinator``: serve, account add, token add."""
+"""The command ``stoker-coordinator``: serve, account add, token add, key next, key switch, restored."""
 
 import argparse
 import getpass
@@ -45,6 +45,16 @@ def _run(arguments: argparse.Namespace) -> int:
 
         add_account_by = add_account_command(arguments.data) if sys.stderr.isatty() and not arguments.json else None
         return serve(data, arguments.host, arguments.port, arguments.public_url, add_account_by=add_account_by)
+    if arguments.command in ("key", "restored"):
+        from coordinator.host_keys import prepare_next_key, switch_key, tell_restored
+
+        if arguments.command == "restored":
+            _say(tell_restored(data))
+        elif arguments.action == "next":
+            _say(prepare_next_key(data))
+        else:
+            _say(switch_key(data, force=arguments.force))
+        return 0
     from coordinator.host_commands import add_account, add_token
 
     if arguments.command == "account":
@@ -84,6 +94,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = token.add_parser("add", parents=[shared], help="make an API token; it is shown once, on the last line")
     add.add_argument("email")
+    key = commands.add_parser("key", parents=[shared], help="the key it signs with").add_subparsers(
+        dest="action", required=True
+    )
+    key.add_parser("next", parents=[shared], help="make the next key; workers hear of it at their next contact")
+    switch = key.add_parser("switch", parents=[shared], help="sign with the next key from now on")
+    switch.add_argument("--force", action="store_true", help="even if workers would have to pair again")
+    told = "say that the whole data folder was brought back from a copy"
+    commands.add_parser("restored", parents=[shared], help=told)
     return parser
 
 

@@ -17,6 +17,8 @@ from coordinator.storage.schema import coordinator_row
 from worker_core.wire.codec import BadMessage, Count, Message, decode, encode
 
 FILE_NAME = "generation.json"
+FAR_AHEAD = 1_000_000
+"""More marks than any database is ahead of its side file."""
 
 
 class UnusableGeneration(HostError):
@@ -83,6 +85,12 @@ class Generation:
         await self._db.write(lambda conn: _write(conn, stamp, 0.0))
         self._stamp = stamp
         await self.settle_beside()
+
+
+def declare_restored(data: Path) -> None:
+    """Put the side file ahead of the database, as if that had been restored. Raises :class:`UnusableGeneration`."""
+    beside = _read_beside(data / FILE_NAME) or Stamp(gen=1, mark=0)
+    write_private(data / FILE_NAME, encode(Stamp(gen=beside.gen, mark=beside.mark + FAR_AHEAD)))
 
 
 def _read(conn: Connection) -> Stamp | None:
