@@ -16,6 +16,7 @@ _WIPED_S = 45.0
 _DELIVER_BEFORE_LEAVING_S = {"drain": 600.0, "checkpoint": 60.0, "now": 5.0}
 
 LeaveHow = Literal["drain", "checkpoint", "now"]
+_ORDER: tuple[LeaveHow, ...] = ("drain", "checkpoint", "now")
 
 
 class Departure:
@@ -33,8 +34,8 @@ class Departure:
         self._leaving: asyncio.Task[None] | None = None
 
     def ask(self, how: LeaveHow) -> None:
-        """Note how this process shall end; asked again, sooner."""
-        self._how = how
+        """Note how this process shall end; asked again, sooner, and never later."""
+        self._how = _ORDER[max(_ORDER.index(self._how), _ORDER.index(how))]
         if how == "now" and self._leaving is not None:
             self._soon.set()
 

@@ -161,6 +161,18 @@ async def test_a_closed_terminal_stops_the_job_at_a_checkpoint(bench: Any, termi
     assert bench.coordinator.releases[attempt].reason == "shutdown"
 
 
+async def test_one_job_that_is_stopped_from_outside_is_not_waited_for_as_if_it_had_finished(bench: Any) -> None:
+    await bench.start_paired()
+    await bench.stop()
+    worker = await bench.start(once=True)
+    attempt = bench.offer(steps=10_000, pause_s=0.02)
+    await bench.until(lambda: bench.coordinator.events[attempt])
+    worker.leave("checkpoint")
+    await bench.until(worker.left.is_set)
+    assert bench.coordinator.releases[attempt].reason == "shutdown"
+    assert worker._departure._how == "checkpoint"
+
+
 def test_a_hang_up_that_somebody_had_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
