@@ -11,6 +11,9 @@ import psutil
 from worker_core.wire.pairing import Gpu, Host
 
 _LINUX_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_LINUX_PROCESSES = Path("/proc/self/ns/pid")
+_LINUX_FIRST_PROCESSES = 0xEFFFFFFC
+"""The space of process ids outside any container (PROC_PID_INIT_INO)."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,21 @@ def read_host(gpus: tuple[Gpu, ...] = ()) -> Host:
 
 
 def boot_id() -> str:
-    """Return a text that is the same until the computer starts again."""
+    """Return a text that is the same until the computer, or the container around us, starts again."""
     try:
-        return _LINUX_BOOT_ID.read_text().strip()
+        return _LINUX_BOOT_ID.read_text().strip() + _container()
     except OSError:
         # Elsewhere only the time of the start is to be had, which moves a little when the clock is set.
         return f"started-{round(psutil.boot_time() / 60)}"
+
+
+def _container() -> str:
+    """Tell containers of one computer apart: they share its boot, and a copied one must not pass for a restart."""
+    try:
+        space = _LINUX_PROCESSES.stat().st_ino
+    except OSError:
+        return ""
+    return "" if space == _LINUX_FIRST_PROCESSES else f"-{space}"
 
 
 def read_load() -> HostLoad:
