@@ -71,7 +71,7 @@ def test_wrong_codes_are_told_on_the_workers_page_for_a_day(stage: Any) -> None:
         submit(ada, "/pair", "/pair", user_code=letter * 8)
     page = ada.get("/workers").text
     assert "Wrong pairing codes were typed" in page
-    assert "typed too many wrong codes" in page
+    assert "Too many wrong codes were typed by ada@example.org" in page
     live.forward(86_400)
     assert "Wrong pairing codes were typed" not in ada.get("/workers").text
 
