@@ -6,16 +6,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from PySide6.QtCore import QLockFile, QObject, QTimer, Signal, Slot
-from PySide6.QtNetwork import QLocalServer, QLocalSocket
+from PySide6.QtCore import QLockFile, QObject, Signal, Slot
 
 from worker_core.machine.paths import Paths
 
-RAISE = b"raise\n"
-RAISED = b"ok\n"
-MAX_REQUEST_BYTES = 64
-REQUEST_TIMEOUT_MS = 2000
-ANSWER_TIMEOUT_MS = 2000
+if sys.platform == "win32":
+    from app.desktop.doorbell_windows import Doorbell, ring
+else:
+    from app.desktop.doorbell_posix import Doorbell, ring
+
+RAISE, PASS = b"raise\n", b"\n"
+MEET_S = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -42,25 +43,26 @@ class SingleInstance(QObject):
         self._name = _socket_name(paths)
         if not self._lock.tryLock(100):
             self._meet_other(wants_window)
-        self._server = QLocalServer(self)
-        self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
-        self._server.newConnection.connect(self._on_connection)
-        # Only the holder of the lock may take the name: listen() would take it from a live owner without a word.
-        QLocalServer.removeServer(self._name)
-        if not self._server.listen(self._name):
-            log.warning("A second start cannot raise this one: %s", self._server.errorString())
+        # Only the holder of the lock may take the name: it would be taken from a live owner without a word.
+        self._bell: Doorbell | None = None
+        try:
+            self._bell = Doorbell(self, self._name)
+            self._bell.rung.connect(self._on_rung)
+        except OSError as error:
+            log.warning("A second start cannot raise this one: %s", error)
 
     def close(self) -> None:
         """Give lock and name back."""
-        self._server.close()
+        if self._bell is not None:
+            self._bell.close()
         self._lock.unlock()
 
     def _meet_other(self, wants_window: bool) -> None:
         """Raise the other desktop; take over from one that is gone although its lock seems alive."""
         pid = self._lock.getLockInfo()[0]
-        deadline = time.monotonic() + ANSWER_TIMEOUT_MS / 1000
+        deadline = time.monotonic() + MEET_S
         while True:
-            answer = _ask_to_raise(self._name, RAISE if wants_window else b"\n")
+            answer = ring(self._name, RAISE if wants_window else PASS)
             if answer is not None:
                 raise AlreadyRunning(pid, raised=answer)
             if self._lock.tryLock(100):
@@ -72,26 +74,9 @@ class SingleInstance(QObject):
         if not self._lock.tryLock(100):
             raise AlreadyRunning(pid, raised=False)
 
-    @Slot()
-    def _on_connection(self) -> None:
-        while self._server.hasPendingConnections():
-            socket = self._server.nextPendingConnection()
-            socket.setParent(self)
-            socket.setReadBufferSize(MAX_REQUEST_BYTES)
-            socket.readyRead.connect(self._on_request)
-            socket.disconnected.connect(socket.deleteLater)
-            QTimer.singleShot(REQUEST_TIMEOUT_MS, socket, socket.abort)
-
-    @Slot()
-    def _on_request(self) -> None:
-        socket = self.sender()
-        if not isinstance(socket, QLocalSocket) or not socket.canReadLine():
-            return
-        wanted = socket.readLine(MAX_REQUEST_BYTES).data() == RAISE
-        socket.write(RAISED)
-        socket.flush()
-        socket.disconnectFromServer()
-        if wanted:
+    @Slot(bytes)
+    def _on_rung(self, request: bytes) -> None:
+        if request == RAISE:
             self.raise_asked.emit()
 
 
@@ -105,20 +90,3 @@ def _socket_name(paths: Paths) -> str:
     return str(
         in_home if len(str(in_home).encode()) < 100 else Path(tempfile.gettempdir()) / f"stoker-{paths.identity}"
     )
-
-
-def _ask_to_raise(name: str, request: bytes) -> bool | None:
-    """Return whether the other answered; None when nobody listens."""
-    socket = QLocalSocket()
-    socket.connectToServer(name)
-    if not socket.waitForConnected(500):
-        return None
-    socket.write(request)
-    socket.waitForBytesWritten(500)
-    deadline = time.monotonic() + ANSWER_TIMEOUT_MS / 1000
-    while not socket.canReadLine() and time.monotonic() < deadline:
-        if not socket.waitForReadyRead(200) and socket.state() is not QLocalSocket.LocalSocketState.ConnectedState:
-            break
-    answered = socket.readAll().data() == RAISED
-    socket.abort()
-    return answered

@@ -4,12 +4,13 @@ Nothing here waits: a core that hangs costs the desktop a timer, never a frozen 
 """
 
 import secrets
+import socket
 from functools import partial
 from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
-from PySide6.QtNetwork import QLocalSocket, QTcpSocket
 
+from app.desktop.control.line import Line
 from worker_core.control.messages import (
     HELLO_TIMEOUT_S,
     MAX_LINE_BYTES,
@@ -89,7 +90,7 @@ class ControlClient(QObject):
 
     def __init__(self, parent: QObject, silence_s: float = 2.5 * PING_S, hello_s: float = 2 * HELLO_TIMEOUT_S) -> None:
         super().__init__(parent)
-        self._socket: QLocalSocket | QTcpSocket | None = None
+        self._line: Line | None = None
         self._token = ""
         self._welcome: Welcome | None = None
         self._buffer = bytearray()
@@ -106,24 +107,22 @@ class ControlClient(QObject):
 
     def connect_to(self, endpoint: Endpoint) -> None:
         """Start a connection; ends in ``welcomed`` or ``dropped``."""
-        self._forget_socket()
+        self._forget_line()
         self._token = endpoint.token
         self._watch.start(self._hello_ms)
         if endpoint.transport == "unix":
-            local = QLocalSocket(self)
-            local.errorOccurred.connect(self._on_closed)
-            self._adopt(local)
-            local.connectToServer(endpoint.address)
+            line = Line(self, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            self._adopt(line)
+            line.connect_to(endpoint.address)
         else:
             host, _, port = endpoint.address.rpartition(":")
-            tcp = QTcpSocket(self)
-            tcp.errorOccurred.connect(self._on_closed)
-            self._adopt(tcp)
-            tcp.connectToHost(host, int(port))
+            line = Line(self, socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            self._adopt(line)
+            line.connect_to((host, int(port)))
 
     def close(self) -> None:
         """End the link without a ``dropped`` signal."""
-        self._forget_socket()
+        self._forget_line()
         self._fail_calls()
 
     def request(
@@ -150,25 +149,23 @@ class ControlClient(QObject):
         if self._welcome is not None:
             self._send(Subscribe(metrics=self._with_metrics))
 
-    def _adopt(self, socket: QLocalSocket | QTcpSocket) -> None:
-        self._socket = socket
-        socket.connected.connect(self._on_open)
-        socket.readyRead.connect(self._on_bytes)
-        socket.disconnected.connect(self._on_closed)
+    def _adopt(self, line: Line) -> None:
+        self._line = line
+        line.opened.connect(self._on_open)
+        line.received.connect(self._on_bytes)
+        line.closed.connect(self._on_closed)
 
-    def _send(self, line: Hello | Request | Subscribe | Ping) -> None:
-        if self._socket is not None:
-            self._socket.write(encode(line) + b"\n")
+    def _send(self, message: Hello | Request | Subscribe | Ping) -> None:
+        if self._line is not None:
+            self._line.write(encode(message) + b"\n")
 
     @Slot()
     def _on_open(self) -> None:
         self._send(Hello(v=PROTOCOL_VERSION, token=self._token, client="desktop"))
 
-    @Slot()
-    def _on_bytes(self) -> None:
-        if self._socket is None:
-            return
-        self._buffer += self._socket.readAll().data()
+    @Slot(bytes)
+    def _on_bytes(self, data: bytes) -> None:
+        self._buffer += data
         *lines, rest = bytes(self._buffer).split(b"\n")
         self._buffer = bytearray(rest)
         for line in lines:
@@ -212,30 +209,25 @@ class ControlClient(QObject):
 
     @Slot()
     def _on_closed(self) -> None:
-        # Both the error and the disconnect arrive; the second finds nothing left to do.
-        if self._socket is not None:
-            self._drop("closed")
+        self._drop("closed")
 
     @Slot()
     def _on_silence(self) -> None:
         self._drop("silent")
 
     def _drop(self, reason: DropReason) -> None:
-        self._forget_socket()
+        self._forget_line()
         self._fail_calls()
         self.dropped.emit(reason)
 
-    def _forget_socket(self) -> None:
+    def _forget_line(self) -> None:
         self._watch.stop()
         self._token = ""
         self._welcome = None
         self._buffer.clear()
-        socket, self._socket = self._socket, None
-        if socket is None:
-            return
-        socket.blockSignals(True)
-        socket.abort()
-        socket.deleteLater()
+        line, self._line = self._line, None
+        if line is not None:
+            line.abort()
 
     def _fail_calls(self) -> None:
         calls, self._calls = self._calls, {}

@@ -114,7 +114,7 @@ def test_a_line_without_end_is_refused(owner: QObject, wait: Wait) -> None:
         client.connect_to(
             Endpoint(v=1, transport="tcp", address=f"127.0.0.1:{port}", token=TOKEN, pid=1, started=0.0, version="0")
         )
-        wait(lambda: client._socket is not None and client._socket.state().name == "ConnectedState")
+        wait(lambda: client._line is not None and client._line.is_open)
         peer, _ = listener.accept()
         with peer:
             peer.sendall(b"x" * (MAX_LINE_BYTES + 10))
