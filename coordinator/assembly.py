@@ -133,9 +133,12 @@ async def running(services: Services) -> AsyncGenerator[None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await services.presence.flush()
-        await services.rates.flush()
-        await services.stamps.advance()
+        for last in (services.presence.flush, services.rates.flush, services.stamps.advance):
+            try:
+                await last()
+            except Exception as error:
+                # A full disk must not keep the rest from being closed; what is lost here is known again after a start.
+                log.error("not written down at the end: %s", getattr(error, "orig", error))
         await asyncio.to_thread(services.db.close)
 
 

@@ -88,7 +88,7 @@ class Envelope:
         except Exception as error:
             failure = _failure_of(error)
             if failure.code == "disk-full":
-                log.error("%s %s was refused: %s", scope["method"], scope["path"], error)
+                log.error("%s %s was refused: %s", scope["method"], scope["path"], getattr(error, "orig", error))
             else:
                 log.exception("%s %s failed", scope["method"], scope["path"])
             if not started:

@@ -14,7 +14,14 @@ from coordinator.api.context import services_of
 from coordinator.queue.uploads import Uploader
 from worker_core.wire.client import BlobRequest
 from worker_core.wire.problems import problem
-from worker_core.wire.work import DIGEST_HEADER, OFFSET_HEADER, ArtifactAnswer, ArtifactRequest, UploadFinish
+from worker_core.wire.work import (
+    DIGEST_HEADER,
+    OFFSET_HEADER,
+    ArtifactAnswer,
+    ArtifactRequest,
+    UploadFinish,
+    UploadFinished,
+)
 
 _DIGEST = re.compile(r"sha-256=:([A-Za-z0-9+/=]+):")
 
@@ -57,7 +64,7 @@ async def finish(request: Request) -> Response:
     body = await read_message(request, UploadFinish)
     upload_id = request.path_params["upload"]
     await services_of(request).queue.artifacts.finish(uploader, upload_id, body.sha256, body.size)
-    return answer({})
+    return answer(UploadFinished(sha256=body.sha256, size=body.size))
 
 
 def _announced(found: ArtifactAnswer) -> Response:

@@ -41,6 +41,7 @@ from worker_core.wire.work import (
     Recorded,
     Release,
     UploadFinish,
+    UploadFinished,
 )
 
 _GZIP_FROM_BYTES = 1024
@@ -158,8 +159,11 @@ class CoordinatorClient:
         return _offset(answer.headers)
 
     async def finish_upload(self, upload_id: str, finish: UploadFinish) -> None:
-        """W9: the upload is whole; the coordinator hashes it again."""
-        await self.link.tell("bulk", "POST", f"/v1/uploads/{upload_id}/finish", finish)
+        """W9: the upload is whole; the coordinator hashes it again and says what it hashed."""
+        path = f"/v1/uploads/{upload_id}/finish"
+        finished = await self.link.ask("bulk", "POST", path, UploadFinished, finish)
+        if (finished.sha256, finished.size) != (finish.sha256, finish.size):
+            raise TransportFault("not-ours", "confirmed another file than the one that was sent")
 
     async def fetch_input(self, attempt_id: str, sha256: str, destination: Path) -> None:
         """W10: fetch an input, going on from what ``destination`` holds already."""

@@ -202,6 +202,13 @@ class UploadFinish(Message):
     size: Count
 
 
+class UploadFinished(Message):
+    """W9 answer: what the coordinator hashed. Only this lets a worker give up its own copy."""
+
+    sha256: Sha256
+    size: Count
+
+
 class MissingArtifact(Message):
     sha256: Sha256
     reason: str

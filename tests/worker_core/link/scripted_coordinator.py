@@ -44,6 +44,7 @@ from worker_core.wire.work import (
     PollRequest,
     Recorded,
     Release,
+    UploadFinished,
     UploadTicket,
 )
 
@@ -336,4 +337,4 @@ class ScriptedCoordinator(ScriptedServer):
         for attempt in self.accepted:
             if upload.startswith(f"upl_{attempt[4:20]}"):
                 self.artifacts[attempt][request.sha256] = bytes(content)
-        return message({})
+        return message(UploadFinished(sha256=request.sha256, size=request.size))

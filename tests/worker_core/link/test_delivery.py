@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from scripted_coordinator import Answer, ScriptedCoordinator, html, refusal
+from scripted_coordinator import Answer, ScriptedCoordinator, html, message, refusal
 
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import AttemptEnd, JournalFull, NewAttempt, UploadRow
 from worker_core.link.client import CoordinatorClient
 from worker_core.link.delivery import Delivery
 from worker_core.wire.events import Log, Metric
-from worker_core.wire.work import Accepted, Completion, Lease, Limits, Release
+from worker_core.wire.work import Accepted, Completion, Lease, Limits, Release, UploadFinished
 
 ATTEMPT = "att_" + "1" * 32
 FINISHED = AttemptEnd(how="finished", outcome="succeeded")
@@ -383,3 +383,49 @@ async def test_a_full_disk_holds_a_delivery_up_and_ends_it_not(scene: Scene, mon
     await scene.finish()
     assert scene.steps == [0, 1, 2, 3, 4]
     assert scene.completion.outcome == "succeeded"
+
+
+OTHER_FILE = message(UploadFinished(sha256="0" * 64, size=4))
+
+
+@pytest.mark.parametrize(
+    "doubtful",
+    [
+        Answer(202, b"{}", "application/json"),
+        Answer(200, b"", "application/json"),
+        Answer(200, b"{}", "application/json"),
+        html(200),
+        refusal("rate-limited", retry_after_s=0.05),
+        refusal("draining", retry_after_s=0.05),
+        refusal("disk-full", retry_after_s=0.05),
+        OTHER_FILE,
+    ],
+    ids=["202", "empty 200", "200 without a hash", "html", "429", "503", "507", "200 with another hash"],
+)
+async def test_a_file_counts_as_delivered_only_by_an_answer_with_its_hash(scene: Scene, doubtful: Answer) -> None:
+    digest = await scene.add_file(b"data")
+    honest = asyncio.Event()
+    scene.coordinator.script("POST", ".*/finish", *[lambda _: None if honest.is_set() else doubtful] * 9)
+    await scene.begin()
+    await scene.coordinator.until(lambda: scene.coordinator.count("POST", ".*/finish") >= 2)
+    # What the journal calls unfinished is pinned: neither housekeeping nor a short disk may remove it.
+    (row,) = await scene.journal.uploads(ATTEMPT)
+    assert row.state == "sending"
+    honest.set()
+    await scene.finish()
+    (row,) = await scene.journal.uploads(ATTEMPT, unfinished=False)
+    assert row.state == "done"
+    assert scene.coordinator.artifacts[ATTEMPT] == {digest: b"data"}
+    assert scene.completion.artifacts == (digest,)
+
+
+async def test_what_the_coordinator_never_takes_is_set_aside_by_name(scene: Scene) -> None:
+    await scene.add_file(b"too much", name="model.bin")
+    scene.coordinator.script("POST", ".*/artifacts", refusal("too-large"))
+    await scene.add_events(1)
+    scene.coordinator.script("POST", ".*/events", refusal("bad-event", "no such metric", index=0))
+    await scene.begin()
+    await scene.finish()
+    named = {item.what: item.reason for item in await scene.journal.set_aside_items()}
+    assert named == {"result model.bin": "too-large", "event 0: metrics x of step 0": "bad-event"}
+    assert [one.reason for one in scene.completion.missing] == ["too-large"]
