@@ -13,16 +13,19 @@ from pathlib import Path
 
 import psutil
 
+from app.cli.bundle import CODE_INPUT, pack
 from app.cli.client import CoordinatorClient
 from app.cli.demo import Demo
 from app.cli.interrupts import handled, interrupts
 from app.cli.local_stack import LocalCore
+from worker_core.machine.paths import find_paths
 from worker_core.wire.client import JobView
 from worker_core.wire.codec import encode
-from worker_core.wire.spec import canonical_text
+from worker_core.wire.spec import canonical_text, parse_spec
 from worker_core.wire.vocabulary import JOB_END_STATES
 
 GUARD_S = 600.0
+SIMULATORS = Path(__file__).parents[1] / "tests" / "journeys" / "simulators"
 
 
 class BenchFailed(Exception):
@@ -36,7 +39,10 @@ class Bench:
         self.demo, self.core, self.client = demo, core, client
 
     def submit(self, spec: dict[str, object]) -> str:
-        return self.client.submit(canonical_text(spec))
+        """Queue a job; its files lie beside the simulators of the tests."""
+        bundle = pack(parse_spec(spec).files, SIMULATORS)
+        inputs = (self.client.upload(CODE_INPUT, bundle.data),) if bundle else ()
+        return self.client.submit(canonical_text(spec), inputs)
 
     def wait_job(self, job_id: str, wanted: Callable[[JobView], bool], poll_s: float = 0.05) -> JobView:
         """Return the job once it is as wanted."""
@@ -61,10 +67,13 @@ class Bench:
 
 
 @contextmanager
-def paired_worker() -> Generator[Bench]:
-    """Start a coordinator and a paired worker with the settings of the demo; end both."""
+def paired_worker(**settings: object) -> Generator[Bench]:
+    """Start a coordinator and a worker with these ``settings``, paired as in the demo; end both."""
     home = Path(tempfile.mkdtemp(prefix="stoker-bench-"))
     demo = Demo(home)
+    config = find_paths(str(home / "worker")).config
+    config.mkdir(parents=True)
+    (config / "settings.json").write_bytes(encode(settings))
     with interrupts():
         try:
             demo.start()
