@@ -24,6 +24,8 @@ class Observer:
     shared_memory: set[str] = field(default_factory=set[str])
     attempts: set[str] = field(default_factory=set[str])
     """Every attempt a process was seen of."""
+    views: list[JobView] = field(default_factory=list[JobView])
+    """The jobs as they were when they were last seen."""
     looks: int = 0
     _ended: dict[str, str] = field(default_factory=dict[str, str])
     _secrets_told: set[str] = field(default_factory=set[str])
@@ -34,11 +36,12 @@ class Observer:
         self.look_at_processes()
         if self.site.coordinator is None or not self.site.coordinator.running:
             return
-        for job_id in tuple(self.jobs):
-            try:
-                self._look_at_job(client.job(job_id))
-            except (CliError, ProblemError):
-                return  # it is being killed just now
+        try:
+            self.views = [client.job(job_id) for job_id in self.jobs]
+        except (CliError, ProblemError):
+            return  # it is being killed just now
+        for job in self.views:
+            self._look_at_job(job)
 
     def look_at_processes(self) -> None:
         """One job at a time on a worker; no secret in arguments, and none in the environment of a job."""

@@ -25,7 +25,7 @@ from worker_core.control.endpoint import BadEndpoint
 from worker_core.wire.problems import ProblemError
 from worker_core.wire.vocabulary import JOB_END_STATES
 
-LOOK_EVERY_S = 0.3
+LOOK_EVERY_S = 0.4
 REST_S = 150.0
 """Within this all is at rest after calm has returned, on however crowded a machine."""
 FRAGMENT = 32
@@ -180,7 +180,7 @@ class Schedule:
             if recovered is None and all(_in_contact(site, station, calm) for station in site.stations):
                 recovered = now
                 self._tell("every worker is in contact")
-            waiting = self._what_is_not_at_rest(site, observer, client)
+            waiting = self._what_is_not_at_rest(site, observer)
             if recovered is not None and not waiting:
                 break
             if now - calm > REST_S:
@@ -192,10 +192,9 @@ class Schedule:
         self.outcome.rest_s = now - calm
         self._tell("rest")
 
-    def _what_is_not_at_rest(self, site: Site, observer: Observer, client: CoordinatorClient) -> list[str]:
+    def _what_is_not_at_rest(self, site: Site, observer: Observer) -> list[str]:
         left = any(station.revoked_at is None for station in site.stations)
-        views = [client.job(job_id) for job_id in observer.jobs]
-        open_jobs = [view for view in views if view.state not in JOB_END_STATES]
+        open_jobs = [view for view in observer.views if view.state not in JOB_END_STATES]
         waiting = [
             f"{view.name} is {view.state}: {view.reason}" for view in open_jobs if left or view.state != "queued"
         ]
