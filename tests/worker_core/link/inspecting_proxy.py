@@ -72,6 +72,7 @@ class InspectingProxy:
         self._wanted = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._lines: set[asyncio.StreamWriter] = set()
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._receive, "127.0.0.1", 0)
@@ -83,6 +84,9 @@ class InspectingProxy:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for line in self._lines:
+            line.transport.abort()
+        await asyncio.sleep(0.02)  # a turn of the loop or two closes them
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._serve(reader, writer))
@@ -102,6 +106,7 @@ class InspectingProxy:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await writer.start_tls(self._shown)
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
+            self._lines |= {writer, far_writer}
             try:
                 await asyncio.gather(_pass_on(reader, far_writer), _pass_on(far_reader, writer))
             finally:
