@@ -32,6 +32,8 @@ _STANDING: dict[str, lives.Event] = {
     "upgrade-required": lives.UpgradeAsked(),
 }
 """Refusals that say how this worker stands with its coordinator."""
+_NO_ANSWER = ("coordinator-unreachable", "wrong-coordinator")
+"""Troubles that a refusal of the coordinator ends: it answered."""
 Feed = Callable[[lives.Event], None]
 
 
@@ -116,6 +118,8 @@ class Correspondence:
         trouble = trouble_of(fault)
         if trouble is None:
             log.debug("a request was refused: %s", fault)
+            if isinstance(fault, ProblemError) and self._known.troubles.clear(*_NO_ANSWER):
+                self._changed()
             return
         reason, text = trouble
         self._known.troubles.clear(*(other for other in LINK_TROUBLES if other != reason))

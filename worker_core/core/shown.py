@@ -194,7 +194,7 @@ def _detail(facts: Facts, state: WorkerState) -> str:
     if state == "expired":
         return "The authorization has expired. A person can renew it in the console."
     barred = _barred(facts.life)
-    if barred and state == "problem":
+    if barred and state == "problem" and "cannot-authenticate" not in facts.troubles:
         return facts.troubles.get(barred[0], _BARRED[barred[0]])
     first = _BLOCKING if state == "problem" else _TELLS_WHY_OFFLINE
     for reason in (*first, *facts.troubles):

@@ -19,6 +19,12 @@ _UNKNOWN = (
 )
 
 
+_REPLACED = (
+    "A person kept another machine in this worker's place, so the key on this computer is dead. If this is the right "
+    "machine, unpair and pair again."
+)
+
+
 def trouble_of(fault: Exception) -> tuple[Reason, str] | None:
     """Return the reason code and the sentence for what a request met; None where it says nothing about the link."""
     if isinstance(fault, TransportFault):
@@ -29,6 +35,8 @@ def trouble_of(fault: Exception) -> tuple[Reason, str] | None:
         return "coordinator-unreachable", f"The coordinator cannot be reached: {fault}. It is tried again."
     if isinstance(fault, ProblemError) and fault.code == "worker-unknown":
         return "cannot-authenticate", _UNKNOWN
+    if isinstance(fault, ProblemError) and fault.code == "key-replaced":
+        return "cannot-authenticate", _REPLACED
     if isinstance(fault, ProblemError) and _is_about_us(fault):
         text = f"The coordinator does not recognise this worker: {fault}. Its key is kept; if this stays, pair again."
         return "cannot-authenticate", text
