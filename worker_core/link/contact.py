@@ -135,6 +135,7 @@ class Contact:
         prove that polls do."""
         self._beats = 0
         self._newest_answer = 0
+        self._beats_fail = False
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -217,7 +218,7 @@ class Contact:
         cap_s = self.connection.params.retry_cap_s
         if not isinstance(fault, LinkFault):
             return cap_s
-        if isinstance(fault, TransportFault) and fault.cause in _POLLS_ALONE:
+        if isinstance(fault, TransportFault) and fault.cause in _POLLS_ALONE and not self._beats_fail:
             self._report.set()  # an idle worker has no other request under way that would tell the one from the other
         answered = self.client.link.last_answer
         return min(cap_s, _POLLS_ALONE_CAP_S) if answered is not None and answered > began else cap_s
@@ -283,6 +284,9 @@ class Contact:
         self.last_poll = self._clock.now()
         self._host.answered()
         self._host.polled()
+        if self._beats_fail:
+            self._beats_fail = False
+            self._report.set()
         news = answer.control is not None and self._apply(answer.control)
         for lease in answer.leases:
             self._host.lease_seen(lease, sent_at)
@@ -320,9 +324,13 @@ class Contact:
                 continue
             try:
                 await self._beat()
+                self._beats_fail = False
                 backoff.works()
             except (LinkFault, ProblemError) as fault:
                 self.note(fault)
+                self._beats_fail = True
+                if not held and isinstance(fault, LinkFault):
+                    continue  # nothing is at stake: the poll that gets through again brings the next beat along
                 backoff.cap_s = 2 * params.heartbeat_s if held else params.retry_cap_s
                 await self._wait(self._report, backoff.next_wait(fault))
                 self._report.set()
