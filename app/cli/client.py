@@ -3,10 +3,10 @@
 import hashlib
 import uuid
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Generic, Literal, Self, TypeVar
 
 import httpx
 
@@ -58,20 +58,23 @@ class LogLine(Message):
     cursor: str = ""
 
 
-class Points(Message):
-    """A part of a job's metric points; ``done`` when the job has ended and all were read."""
+class Part(Message, Generic[T]):
+    """A part of a job's points or lines; ``done`` when the job has ended and all were read."""
 
-    items: list[MetricPoint]
+    items: list[T]
     next: str | None = None
     done: bool = False
 
 
-class Lines(Message):
-    """A part of a job's log; ``done`` when the job has ended and all were read."""
-
-    items: list[LogLine]
-    next: str | None = None
-    done: bool = False
+def to_the_end(fetch: Callable[[str | None], Part[T]]) -> Iterator[T]:
+    """Yield everything that is there now; ``fetch`` brings the part after a cursor, the first one for None."""
+    cursor: str | None = None
+    while True:
+        part = fetch(cursor)
+        yield from part.items
+        if not part.items or part.next is None or part.next == cursor:
+            return
+        cursor = part.next
 
 
 class CoordinatorClient:
@@ -177,13 +180,13 @@ class CoordinatorClient:
         """Queue an ended job again, from its last checkpoint."""
         return self._post(f"/v1/jobs/{job_id}/retry", JobView, None, creates=True)
 
-    def metrics(self, job_id: str, after: str | None = None, limit: int = 1000) -> Points:
+    def metrics(self, job_id: str, after: str | None = None, limit: int = 1000) -> Part[MetricPoint]:
         """Return metric points after a cursor, in the order of their arrival."""
-        return self._get(f"/v1/jobs/{job_id}/metrics", Points, _after(after, limit))
+        return self._get(f"/v1/jobs/{job_id}/metrics", Part[MetricPoint], _after(after, limit))
 
-    def logs(self, job_id: str, after: str | None = None, limit: int = 1000) -> Lines:
+    def logs(self, job_id: str, after: str | None = None, limit: int = 1000) -> Part[LogLine]:
         """Return log lines after a cursor."""
-        return self._get(f"/v1/jobs/{job_id}/logs", Lines, _after(after, limit))
+        return self._get(f"/v1/jobs/{job_id}/logs", Part[LogLine], _after(after, limit))
 
     # Files
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.client import CoordinatorClient, LogLine
+from app.cli.client import CoordinatorClient, to_the_end
 from app.cli.status_view import flag_line, styled_state, why_of
 from app.cli.tables import Column, print_table
 from app.cli.terminal import Terminal
@@ -71,21 +71,11 @@ def _show_attempts(job: JobView, terminal: Terminal) -> None:
 
 def print_logs(client: CoordinatorClient, job_id: str, terminal: Terminal) -> None:
     """Print a job's whole log, oldest line first."""
-    for line in _all_lines(client, job_id):
+    for line in to_the_end(lambda cursor: client.logs(job_id, after=cursor)):
         if terminal.json:
             terminal.result(line)
         else:
             terminal.say(line.text, _STREAM_STYLES.get(line.stream, ""))
-
-
-def _all_lines(client: CoordinatorClient, job_id: str) -> Iterator[LogLine]:
-    cursor: str | None = None
-    while True:
-        lines = client.logs(job_id, after=cursor)
-        yield from lines.items
-        if not lines.items or lines.next is None or lines.next == cursor:
-            return
-        cursor = lines.next
 
 
 def print_metrics(client: CoordinatorClient, job_id: str, terminal: Terminal) -> None:
@@ -107,14 +97,8 @@ def print_metrics(client: CoordinatorClient, job_id: str, terminal: Terminal) ->
 
 
 def all_points(client: CoordinatorClient, job_id: str) -> Iterator[MetricPoint]:
-    """Yield every metric point of a job that is there now."""
-    cursor: str | None = None
-    while True:
-        points = client.metrics(job_id, after=cursor)
-        yield from points.items
-        if not points.items or points.next is None or points.next == cursor:
-            return
-        cursor = points.next
+    """Return every metric point of a job that is there now."""
+    return to_the_end(lambda cursor: client.metrics(job_id, after=cursor))
 
 
 def show_artifacts(found: list[ArtifactView], paths: dict[str, Path], terminal: Terminal) -> None:
