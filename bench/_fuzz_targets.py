@@ -26,7 +26,9 @@ from coordinator.api.ranges import slice_for
 from coordinator.clock import SystemClock as CoordinatorClock
 from coordinator.settings import BadSettings as BadCoordinatorSettings
 from coordinator.settings import load_settings
+from worker_core.control.endpoint import BadEndpoint, read_endpoint
 from worker_core.control.messages import ClientLine, CoreLine, HistoryArgs, ModeArgs, PairArgs, QuitArgs, Request
+from worker_core.core.settings import BadSettings, read_settings
 from worker_core.jobs.bundle import BadBundle, unpack_bundle
 from worker_core.link.address import Address
 from worker_core.link.exchange import Exchanger, WorkerRevoked, read_count
@@ -36,6 +38,8 @@ from worker_core.link.identity import WorkerKey
 from worker_core.link.route import Route
 from worker_core.link.signatures import NotSignedForUs, PinnedCoordinator
 from worker_core.machine.clocks import SystemClock
+from worker_core.machine.paths import find_paths
+from worker_core.machine.redaction import Redactor
 from worker_core.training.checkpoints import load_checkpoint
 from worker_core.training.failures import JobFailure
 from worker_core.wire.codec import BadMessage, convert, decode, encode
@@ -258,6 +262,27 @@ def coordinator_settings(data: bytes) -> None:
         (_FOLDER / "coordinator.toml").unlink()
 
 
+def worker_files(data: bytes) -> None:
+    """Read as settings.json and as control.json."""
+    paths = find_paths(str(_FOLDER / "home"))
+    for file in (paths.settings_file, paths.control_file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+        file.chmod(0o600)
+    _refusing(BadSettings, lambda: read_settings(paths).route())
+    _refusing(BadEndpoint, lambda: read_endpoint(paths))
+
+
+def redaction(data: bytes) -> None:
+    """Take as output of a job, cut anywhere: no part of the secret comes out, whatever stands around it."""
+    redactor = Redactor()
+    redactor.add(_SECRET)
+    cut, stream = len(data) // 2, redactor.stream()
+    shown = stream.feed(data[:cut]) + stream.feed(data[cut:]) + stream.close()
+    assert _SECRET not in shown
+    assert _SECRET not in redactor.redact_bytes(data)
+
+
 def durations(data: bytes) -> None:
     """Read as a duration that a person types."""
     text = data.decode("utf-8", "replace")
@@ -286,6 +311,7 @@ def _bundle() -> bytes:
     return packed.getvalue()
 
 
+_SECRET = b"s3cr3t/of a worker+42"
 _SPEC = b"""kind = "rl-session"
 name = "walk"
 [[training.skills]]
@@ -342,5 +368,13 @@ TARGETS: dict[str, Target] = {
         specs, (_SPEC, b'{"kind": "rl-session", "name": "walk"}', b"kind: rl-session\nname: walk\nlr: 3e-4\n")
     ),
     "coordinator-settings": Target(coordinator_settings, (b"lease_ttl_s = 300.0\n[worker]\nheartbeat_s = 15.0\n",)),
+    "worker-files": Target(
+        worker_files,
+        (
+            b'{"embedded_port": 8080, "log_level": "debug", "proxy": "http://u:p@proxy:3128", "secret_env": ["A"]}',
+            b'{"v":1,"transport":"unix","address":"/run/x","token":"t","pid":1,"started":1.0,"version":"1"}',
+        ),
+    ),
+    "redaction": Target(redaction, (b"a " + _SECRET + b" b", b"czNjcjN0L29mIGEgd29ya2VyKzQy", _SECRET * 3)),
     "durations": Target(durations, (b"1h30m", b"90s", "²h".encode())),
 }
