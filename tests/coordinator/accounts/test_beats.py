@@ -4,16 +4,7 @@ import secrets
 
 from coordinator.accounts import beats
 from coordinator.accounts.beats import LATE_S, REMEMBERED, BeatWatch
-
-
-class HandClock:
-    time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
+from tests.coordinator.hand_clock import HandClock
 
 
 def test_the_same_heartbeat_twice_is_a_repeated_request_and_another_of_its_number_a_copy() -> None:

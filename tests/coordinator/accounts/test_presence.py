@@ -7,18 +7,8 @@ from coordinator.accounts.networks import network_of
 from coordinator.accounts.presence import Contact, Presence
 from coordinator.settings import Settings
 from coordinator.storage.database import Database
+from tests.coordinator.hand_clock import HandClock
 from worker_core.wire.session import Health, Observed
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.time = 1_000_000.0
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
 
 
 @pytest.fixture

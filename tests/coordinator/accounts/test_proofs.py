@@ -11,22 +11,12 @@ from joserfc import jws
 from joserfc.jwk import ECKey, OctKey, OKPKey
 
 from coordinator.accounts.proofs import MAX_PROOF_BYTES, Nonces, Proofs, token_hash
+from tests.coordinator.hand_clock import HandClock
 from worker_core.wire.problems import ProblemError
 
 ORIGIN = "https://stoker.example.org"
 KEY = OKPKey.generate_key("Ed25519")
 JWK = {name: str(value) for name, value in KEY.as_dict(private=False).items() if name in ("kty", "crv", "x")}
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.time = 1_000_000.0
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
 
 
 class Bench:

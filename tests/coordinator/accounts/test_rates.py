@@ -6,18 +6,8 @@ from hypothesis import strategies as st
 
 from coordinator.accounts import rates
 from coordinator.accounts.rates import RateLimit
+from tests.coordinator.hand_clock import HandClock
 from worker_core.wire.problems import ProblemError
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
 
 
 @given(st.lists(st.floats(0, 40), max_size=60), st.integers(1, 6))

@@ -19,6 +19,7 @@ from coordinator.accounts.workers import Workers
 from coordinator.settings import Settings
 from coordinator.storage.database import Database
 from coordinator.storage.schema import worker
+from tests.coordinator.hand_clock import HandClock
 from worker_core.wire.codec import encode
 from worker_core.wire.ids import new_id
 from worker_core.wire.pairing import Host
@@ -26,17 +27,6 @@ from worker_core.wire.problems import ProblemError
 from worker_core.wire.session import SessionRequest
 
 THUMBPRINT = "thumbprint"
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.time = 1_000_000.0
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
 
 
 class NoWork:
