@@ -80,8 +80,7 @@ def per_step(samples: Sequence[Sample], points: Sequence[Point], first: float, l
 
 
 def _step_at(points: Sequence[Point], at: float) -> float:
-    """Return the step at a moment, between two points in proportion; before the first and after the last a step of
-    no window."""
+    """Return the step at a moment, between two points in proportion, and outside of them one that is in no window."""
     for before, after in pairwise(points):
         if before.at <= at < after.at:
             return before.step + (after.step - before.step) * (at - before.at) / (after.at - before.at)
