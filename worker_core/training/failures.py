@@ -77,7 +77,7 @@ _TEXTS: tuple[tuple[FailureClass, tuple[str, ...]], ...] = (
             "fallen off the bus",
             "no CUDA-capable device",
             "No CUDA GPUs are available",
-            "CUDA-capable device(s) is/are busy or unavailable",
+            "busy or unavailable",
             "CUDA driver initialization failed",
             "Found no NVIDIA driver on your system",
             "CUDA error: initialization error",

@@ -106,7 +106,7 @@ class HealthRule(_Part):
     stall: Literal["warn", "stop"] = "warn"
     nan: Literal["warn", "stop", "rollback"] = "stop"
     gradient: Literal["warn", "stop", "rollback"] = "warn"
-    stall_seconds: Annotated[float, Meta(ge=5, le=86_400)] = 120
+    stall_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 120
 
 
 class Simulator(_Part):

@@ -139,3 +139,49 @@ def test_a_job_killed_after_its_roll_backs_ends_like_one_that_was_not(shop: JobS
     assert flags(second) == []
     assert learning_rates(second)[-1] == learning_rates(straight)[-1]
     assert final_weights(second) == final_weights(straight)
+
+
+IDLE = """
+import ctypes, gymnasium, numpy, time
+
+class Idle(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), numpy.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self):
+        self.t = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return numpy.zeros(1, numpy.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        if self.t == 300:
+            time.sleep(3)
+        if self.t == 400:
+            self.wait_with_the_interpreter_held()
+        return numpy.zeros(1, numpy.float32), 0.0, False, self.t % 32 == 0, {}
+
+    def wait_with_the_interpreter_held(self):
+        ctypes.PyDLL(None).sleep(5)
+"""
+
+
+def test_a_job_that_stands_still_is_flagged_and_its_stacks_are_in_the_log(shop: JobShop) -> None:
+    spec = quick_spec(
+        system={"simulator": {"entry": "idle:Idle"}},
+        files=["idle.py"],
+        training={"cycles": 1, "simulators": 1, "decisions_per_cycle": 1280, "rollout_fragment_length": 64},
+        benchmark={"episodes_per_scenario": 1},
+        health={"stall_seconds": 1},
+    )
+    job = shop.run(spec, {"idle.py": IDLE})
+    assert job.wait() == 0
+    first = next(body for body in job.bodies if isinstance(body, Flag))
+    assert (first.flag, first.action, 0 < first.step <= 300) == ("stall", "warn", True)
+    assert "'training'" in first.text
+    assert any("goes on after" in line for line in job.logs())
+    # The first stall by the thread that looks; the second, in which no thread can run, by the timer below Python.
+    assert "in step" in job.output()
+    assert "in wait_with_the_interpreter_held" in job.output()
