@@ -7,6 +7,7 @@ wrong, and keeps its folder with every log; ``--schedules 1 --seed S`` runs that
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,24 +29,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.add_argument("--schedules", type=int, default=200, help="how many schedules to run (default: 200)")
     options.add_argument("--seed", type=int, default=1, help="seed of the first schedule; the next has the next number")
     options.add_argument("--jobs", type=int, default=3, help="how many run at the same time (default: 3)")
-    options.add_argument("--keep", action="store_true", help="keep every schedule's folder")
     asked = options.parse_args(argv)
     folder = Path(tempfile.mkdtemp(prefix="stk-"))
     seeds = range(asked.seed, asked.seed + asked.schedules)
     began = time.monotonic()
     outcomes: list[Outcome] = []
-    for outcome in _run_all(folder, seeds, asked.jobs):
-        outcomes.append(outcome)
-        _tell(outcome, len(outcomes), len(seeds))
-    kept = [outcome.folder for outcome in outcomes if outcome.folder is not None]
-    if not kept:
-        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        for outcome in _run_all(folder, seeds, asked.jobs):
+            outcomes.append(outcome)
+            _tell(outcome, len(outcomes), len(seeds))
+    finally:
+        kept = [outcome.folder for outcome in outcomes if outcome.folder is not None]
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
     report({"bench": "campaign", **_figures(outcomes), "wall_s": round(time.monotonic() - began)}, json=asked.json)
     return 1 if kept else 0
 
 
 def _run_all(folder: Path, seeds: Sequence[int], at_once: int) -> Iterator[Outcome]:
     blueprints: Queue[Blueprint] = Queue()
+    stop = threading.Event()
     proxies = [FaultProxy() for _ in range(min(at_once, len(seeds)))]
     try:
         for index, proxy in enumerate(proxies):
@@ -54,7 +57,7 @@ def _run_all(folder: Path, seeds: Sequence[int], at_once: int) -> Iterator[Outco
         def run(seed: int) -> Outcome:
             blueprint = blueprints.get()
             try:
-                return Schedule(draw(seed), blueprint, folder / f"s{seed}").run()
+                return Schedule(draw(seed), blueprint, folder / f"s{seed}", stop).run()
             finally:
                 blueprints.put(blueprint)
 
@@ -63,9 +66,8 @@ def _run_all(folder: Path, seeds: Sequence[int], at_once: int) -> Iterator[Outco
                 for done in as_completed([pool.submit(run, seed) for seed in seeds]):
                     yield done.result()
             finally:
-                pool.shutdown(
-                    wait=False, cancel_futures=True
-                )  # Ctrl-C: what runs ends in good order, the rest never begins
+                stop.set()  # after Ctrl-C what runs ends at once, and the rest never begins
+                pool.shutdown(wait=False, cancel_futures=True)
     finally:
         for proxy in proxies:
             proxy.close()
@@ -105,7 +107,3 @@ def _tell(outcome: Outcome, number: int, of: int) -> None:
     for what in outcome.violations:
         line += f"\n    {what[:1500]}"
     print(line, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

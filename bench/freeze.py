@@ -5,7 +5,6 @@ Core and job are stopped with SIGSTOP, as a suspended machine is. Targets: the t
 """
 
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from app.cli.client import CoordinatorClient
-from bench._stack import milliseconds, parser, report, report_against
+from bench._stack import BenchFailed, milliseconds, parser, report, report_against
 from tests.faults import traces
 from tests.faults.evidence import JobEvidence, gather
 from tests.faults.observer import owners_of_attempts
@@ -107,7 +106,7 @@ def _await_end(client: CoordinatorClient, job_id: str) -> JobView:
 
     ended = wait_for(look, "the other worker ends the job")
     if ended.state != "succeeded" or len(ended.attempts) < 2:
-        raise RuntimeError(f"the job was to be finished by the other worker: {ended}")
+        raise BenchFailed(f"the job was to be finished by the other worker: {ended}")
     return ended
 
 
@@ -125,7 +124,3 @@ def _processes_of(site: Site, attempt: str) -> list[int]:
 def _is_idle(station: Station) -> bool:
     status = station.status()
     return status is not None and status.state == "available" and status.job is None and status.outbox.events == 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,6 +3,7 @@
 import heapq
 import itertools
 import shutil
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -58,8 +59,9 @@ class Outcome:
 class Schedule:
     """Runs one plan on a site built from a blueprint."""
 
-    def __init__(self, plan: Plan, blueprint: Blueprint, folder: Path) -> None:
+    def __init__(self, plan: Plan, blueprint: Blueprint, folder: Path, stop: threading.Event | None = None) -> None:
         self.plan, self.folder = plan, folder
+        self._stop = stop or threading.Event()
         self.outcome = Outcome(plan.seed)
         self._blueprint = blueprint
         self._began = time.monotonic()
@@ -123,6 +125,7 @@ class Schedule:
             self._at(fault.at_s, lambda fault=fault: self._befall(actions, fault))
         look_at = 0.0
         while self._agenda:
+            self._refuse_to_go_on_when_stopped()
             due, _, act = self._agenda[0]
             now = self._now()
             if due <= now:
@@ -175,6 +178,7 @@ class Schedule:
         calm = time.monotonic()
         recovered: float | None = None
         while True:
+            self._refuse_to_go_on_when_stopped()
             now = time.monotonic()
             observer.look(client)
             if recovered is None and all(_in_contact(site, station, calm) for station in site.stations):
@@ -276,6 +280,10 @@ class Schedule:
         (self.folder / "schedule.log").write_text("\n".join(self._log) + "\n")
 
     # Small things
+
+    def _refuse_to_go_on_when_stopped(self) -> None:
+        if self._stop.is_set():
+            raise SiteError("the campaign was called off")
 
     def _insist(self, act: Callable[[], None], longest_s: float = 60.0) -> None:
         give_up = time.monotonic() + longest_s
