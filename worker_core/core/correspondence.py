@@ -58,6 +58,9 @@ class Correspondence:
         self._delivered = delivered
         self._link_is_up = link_is_up
         self._met: deque[str] = deque(maxlen=64)
+        self._sessions = 0
+        self._shown: dict[str, int] = {}
+        """Attempts the coordinator did not know, and how many sessions were open before it was shown them again."""
         self.open_offer: tuple[Offer, str] | None = None
         """The offer that the next ``accept`` or ``decline`` of the state machine is about."""
         self.control_watch: Callable[[Control], None] = lambda _: None
@@ -95,9 +98,12 @@ class Correspondence:
 
     def connected(self, verdicts: tuple[Verdict, ...]) -> None:
         self._feed(lives.SessionOpened())
+        self._sessions += 1
         for verdict in verdicts:
-            if verdict.verdict == "stop":
+            if verdict.verdict in ("stop", "keep_unknown"):
                 self._lose(verdict.attempt_id)
+            else:
+                self._shown.pop(verdict.attempt_id, None)
         self._link_is_up()
         self.answered()
 
@@ -157,8 +163,11 @@ class Correspondence:
                 self._feed(lives.CancelOrdered())
             case "cancel":
                 self._slot.closing.cancel(lease.attempt_id)
-            case "superseded" | "unknown":
+            case "superseded":
                 self._lose(lease.attempt_id)
+            case "unknown":
+                if not self.unknown(lease.attempt_id):
+                    self._lose(lease.attempt_id)
             case _:
                 return
 
@@ -182,6 +191,17 @@ class Correspondence:
         else:
             await self._slot.closing.set_aside(attempt_id)
 
+    def unknown(self, attempt_id: str) -> bool:
+        """A coordinator that was restored from a backup may remember when it sees its own signed offer again."""
+        contact, shown_at = self._known.contact, self._shown.get(attempt_id)
+        if contact is None or (shown_at is not None and shown_at < self._sessions):
+            return False
+        if shown_at is None:
+            log.warning("the coordinator does not know %s; it is shown its offer again", attempt_id)
+            self._shown[attempt_id] = self._sessions
+            contact.reconnect()
+        return True
+
     def link_failed(self, fault: Exception) -> None:
         if self._known.contact is not None:
             self._known.contact.note(fault)
@@ -190,6 +210,7 @@ class Correspondence:
 
     def _lose(self, attempt_id: str) -> None:
         """Another attempt holds the job, or the coordinator knows nothing of this one."""
+        self._shown.pop(attempt_id, None)
         if self._slot.runs(attempt_id):
             self._feed(lives.Superseded())
         else:

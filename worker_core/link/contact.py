@@ -170,8 +170,9 @@ class Contact:
         self._report.set()
 
     def reconnect(self) -> None:
-        """Open the session again: what the coordinator believes of us may be wrong."""
+        """Open the session again: what the coordinator believes of us may be wrong. The open poll is left to itself."""
         self._open = False
+        self._anew.set()
 
     def note(self, fault: Exception) -> None:
         """Act on what any request of this worker met."""
@@ -256,6 +257,8 @@ class Contact:
                 asked.cancel()
             if not newest.done():
                 self._anew.clear()
+                if not self._open:
+                    return 0.0
                 newest = self._open_poll()
         return newest.result()
 

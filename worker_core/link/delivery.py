@@ -53,6 +53,10 @@ class DeliveryWatch(Protocol):
         """The coordinator takes nothing of this attempt any more."""
         ...
 
+    def unknown(self, attempt_id: str) -> bool:
+        """The coordinator does not know this attempt; True when it is asked once more before that counts."""
+        ...
+
     def link_failed(self, fault: Exception) -> None:
         """A request failed; a refusal that concerns the whole connection is among these."""
         ...
@@ -156,28 +160,32 @@ class Delivery:
         try:
             while True:
                 try:
-                    await self._deliver(parcel)
+                    if await self._deliver(parcel):
+                        return
                 except JournalError as error:
                     log.warning("delivery of %s waits: %s", parcel.attempt_id, error)
                 except Exception:
                     log.exception("delivery of %s failed; it begins again", parcel.attempt_id)
-                else:
-                    return
                 await parcel.wait(backoff.next_wait())
         finally:
             if self._parcels.get(parcel.attempt_id) is parcel:
                 del self._parcels[parcel.attempt_id]
 
-    async def _deliver(self, parcel: _Parcel) -> None:
+    async def _deliver(self, parcel: _Parcel) -> bool:
+        """Deliver everything; False when the coordinator may know the attempt again soon."""
         try:
             await self._deliver_contents(parcel)
             await self._close(parcel)
         except (AttemptLost, ProblemError) as lost:
+            refusal = lost.problem if isinstance(lost, AttemptLost) else lost
+            if refusal.code == "not-found" and self._watch.unknown(parcel.attempt_id):
+                return False
             await self._watch.refused(parcel.attempt_id, str(lost))
         except WorkerRevoked:
             log.info("delivery of %s ends: the worker is revoked", parcel.attempt_id)
         else:
             await self._watch.delivered(parcel.attempt_id)
+        return True
 
     async def _deliver_contents(self, parcel: _Parcel) -> None:
         """Deliver events and files side by side; both end when the attempt has ended and nothing is left."""

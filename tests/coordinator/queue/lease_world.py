@@ -414,7 +414,7 @@ WEIGHTS = {
     "start": 3.0,
     "cut": 2.5,
     "outage": 0.8,
-    "cancel": 0.2,
+    "cancel": 0.6,
     "revoke": 0.2,
     "wait": 6.0,
     "late": 3.0,

@@ -28,12 +28,17 @@ class Watch:
         self.done: list[str] = []
         self.lost: list[tuple[str, str]] = []
         self.faults: list[Exception] = []
+        self.asked_again: list[str] = []
 
     async def delivered(self, attempt_id: str) -> None:
         self.done.append(attempt_id)
 
     async def refused(self, attempt_id: str, why: str) -> None:
         self.lost.append((attempt_id, why))
+
+    def unknown(self, attempt_id: str) -> bool:
+        self.asked_again.append(attempt_id)
+        return len(self.asked_again) == 1
 
     def link_failed(self, fault: Exception) -> None:
         self.faults.append(fault)
@@ -257,6 +262,21 @@ async def test_what_the_coordinator_misses_at_the_end_is_sent_again(scene: Scene
     await scene.begin()
     await scene.finish()
     assert scene.completion.artifacts == (digest,)
+
+
+async def test_an_attempt_the_coordinator_does_not_know_is_given_up_only_after_it_was_shown_again(
+    scene: Scene,
+) -> None:
+    gone = [refusal("not-found", "no such attempt")]
+    scene.coordinator.script("POST", f"/v1/attempts/{ATTEMPT}/events", *gone)
+    await scene.add_events(3)
+    await scene.begin()
+    await scene.coordinator.until(lambda: len(scene.steps) == 3)
+    assert scene.watch.lost == []
+    scene.coordinator.script("POST", f"/v1/attempts/{ATTEMPT}/events", *gone)
+    await scene.add_events(1)
+    await scene.coordinator.until(lambda: scene.watch.lost)
+    assert scene.watch.asked_again == [ATTEMPT, ATTEMPT]
 
 
 async def test_a_superseded_attempt_is_given_up_at_once(scene: Scene) -> None:
