@@ -276,6 +276,31 @@ def escape(pipe):
     time.sleep(60)
 
 
+def use_the_system(pipe):
+    """Do what programs take for granted: devices, shared memory, temporary files, a shell, a name for the user."""
+    import getpass
+    import multiprocessing
+    import tempfile
+    from multiprocessing import shared_memory
+
+    with open("/dev/null", "r+b") as null, open("/dev/urandom", "rb") as chance:
+        null.write(chance.read(16))
+    memory = shared_memory.SharedMemory(create=True, size=1 << 20)
+    memory.close()
+    memory.unlink()
+    with tempfile.NamedTemporaryFile() as file, tempfile.NamedTemporaryFile(dir="/tmp") as other:
+        file.write(b"x")
+        other.write(b"x")
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(abs, [-1, -2]) == [1, 2]
+    subprocess.run(["sh", "-c", "sleep 0 & wait"], check=True)
+    assert os.path.expanduser("~") == str(pipe.workspace / "tmp")
+    assert getpass.getuser()
+    assert os.cpu_count()
+    pipe.done("succeeded")
+    return 0
+
+
 def pry(pipe):
     sys.path.insert(0, str(Path(__file__).parents[1] / "journeys" / "simulators"))
     import prying
@@ -360,6 +385,7 @@ BEHAVIOURS: "dict[str, Callable[[Pipe], int | None]]" = {
     "show-environment": show_environment,
     "escape": escape,
     "pry": pry,
+    "use-the-system": use_the_system,
     "eat-memory": eat_memory,
     "eat-memory-in-children": eat_memory_in_children,
     "multiply": multiply,

@@ -28,7 +28,6 @@ _ETC = (
 _ETC_FOR_NETWORK = ("hosts", "nsswitch.conf", "ssl", "pki", "ca-certificates", "host.conf", "gai.conf", "services")
 _GIVEN = ("inputs", "code", "resume", "spec.json", "job.json")
 """What the core laid out in the workspace and the job may only read: files there can be links into the cache."""
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _PROC = ("sys", "sysrq-trigger")
 _CPU_FACTS = ("/sys/devices/system/cpu", "/sys/devices/system/node")
 
@@ -93,8 +92,6 @@ def _proc_and_devices(cell: Cell, root: Path) -> list[str]:
     arguments += ["--dev", "/dev"]
     for node in gpu_nodes(cell.devices, root):
         arguments += ["--dev-bind", str(node), f"/{node.relative_to(root)}"]
-    # Writing to a device goes on through a read-only mount; changing the rights of the machine's own does not.
-    arguments += [part for name in _DEVICES for part in ("--remount-ro", f"/dev/{name}")]
     arguments += ["--perms", "1777", "--size", str(cell.memory_bytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     return [*arguments, "--perms", "1777", "--size", str(min(_TMP_BYTES, cell.memory_bytes)), "--tmpfs", "/tmp"]
 

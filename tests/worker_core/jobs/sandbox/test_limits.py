@@ -26,6 +26,12 @@ def nothing_left(bench: Any) -> bool:
     return find_tree(None, bench.attempt_id) == []
 
 
+async def test_what_programs_take_for_granted_works_inside(bench: Any, confine: Confine) -> None:
+    async with asyncio.timeout(60):
+        end = await (await bench.start("use-the-system", confinement=confine())).run()
+    assert (end.outcome, end.error) == ("succeeded", None)
+
+
 async def test_a_job_that_eats_memory_fails_as_out_of_memory(bench: Any, attempt: NewRow, confine: Confine) -> None:
     row = limited(attempt, max_memory_bytes=300 << 20)
     async with asyncio.timeout(60):
