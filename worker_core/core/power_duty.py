@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 
+from worker_core.core.tasks import Tasks
 from worker_core.core.worker import Worker
 from worker_core.machine.power import PowerEvent, PowerSource
 
@@ -33,23 +34,20 @@ class PowerDuty:
         """Listen until cancelled."""
         loop = asyncio.get_running_loop()
         self._power.start(lambda event: loop.call_soon_threadsafe(self._hear, event))
-        preparing: asyncio.Task[None] | None = None
+        preparing = Tasks("watch over the computer's power")
         try:
             while True:
                 event = await self._events.get()
-                if preparing is not None:
-                    preparing.cancel()
+                await preparing.end()  # what was announced before is over
                 match event:
                     case "sleep-coming":
-                        preparing = asyncio.create_task(self._prepare_for_sleep())
+                        preparing.start(self._prepare_for_sleep())
                     case "end-coming":
-                        preparing = asyncio.create_task(self._prepare_for_end())
+                        preparing.start(self._prepare_for_end())
                     case "woke":
-                        preparing = None
                         self._worker.woke()
         finally:
-            if preparing is not None:
-                preparing.cancel()
+            await preparing.end()
             await asyncio.to_thread(self._power.stop)
 
     def _hear(self, event: PowerEvent) -> None:

@@ -60,6 +60,7 @@ class ScriptedPower:
         """Whether the machine would still wait for us."""
 
     def start(self, tell: Tell) -> None:
+        self._over.clear()
         self._thread = threading.Thread(target=self._follow, args=(tell,), name="scripted power", daemon=True)
         self._thread.start()
 

@@ -46,6 +46,7 @@ class LogindPower:
     def start(self, tell: Tell) -> None:
         """Begin to listen."""
         self._tell = tell
+        self._over.clear()
         self._thread = threading.Thread(target=self._listen_for_ever, name="logind", daemon=True)
         self._thread.start()
 
