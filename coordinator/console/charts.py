@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from coordinator.console.words import count_words, number_words
-from coordinator.storage.metrics import MetricHead, Series
+from coordinator.storage.metrics import Bucket, MetricHead, Series
 from worker_core.wire.client import FlagView
 
 LARGEST_JS_STEP = 2**53
@@ -87,10 +88,13 @@ def summary_words(head: MetricHead) -> str:
 FLAG_WORDS = {"stall": "stall", "nan": "NaN", "gradient": "gradients"}
 
 
-def series_for_browser(series: Series, head: MetricHead | None, flags: Sequence[FlagView] = ()) -> dict[str, object]:
+def series_for_browser(
+    series: Series, head: MetricHead | None, flags: Sequence[FlagView] = (), superseded: Sequence[Bucket] = ()
+) -> dict[str, object]:
     """Return a series as columns: null where there is no finite value, marks where there is none of any kind.
 
-    ``flags`` are the steps at which training went wrong, each with a short word.
+    ``flags`` are the steps at which training went wrong, each with a short word; ``superseded`` are points that a
+    newer attempt hides, drawn faintly, one line for each attempt.
     """
     marks = [
         [bucket.step_last, word, count]
@@ -106,10 +110,19 @@ def series_for_browser(series: Series, head: MetricHead | None, flags: Sequence[
         "last": [bucket.last for bucket in series.points],
         "marks": marks,
         "flags": [[_js_step(flag.step), FLAG_WORDS[flag.flag]] for flag in flags],
+        "superseded": [_faint_line(list(group)) for _, group in groupby(superseded, lambda point: point.attempt)],
         "edges": [[_js_step(edge.step), edge.attempt] for edge in series.edges],
         "total": series.total,
         "exact": series.exact,
         "summary": summary_words(head) if head else "No points yet.",
+    }
+
+
+def _faint_line(points: Sequence[Bucket]) -> dict[str, object]:
+    return {
+        "attempt": points[0].attempt,
+        "x": [_js_step(point.step_last) for point in points],
+        "last": [point.last for point in points],
     }
 
 

@@ -12,7 +12,7 @@ from coordinator.console.doors import page
 from coordinator.console.jobs import FILTERS, PAGE_LENGTH, filter_links, job_row
 from coordinator.console.loglines import chunks, plain_line
 from coordinator.console.pages import Visit, show
-from coordinator.storage.metrics import MetricHead
+from coordinator.storage.metrics import Bucket, MetricHead
 from worker_core.wire.client import JobView
 from worker_core.wire.plan import plan_lines, resolve
 from worker_core.wire.problems import problem
@@ -80,6 +80,8 @@ async def _charts(visit: Visit) -> Response:
         pinned=pinned,
         groups=grouped_plots(names, pinned),
         summaries={head.name: summary_words(head) for head in heads},
+        superseded=_wants_superseded(visit),
+        has_superseded=await visit.services.queue.jobs.has_superseded(_account(visit), _job_id(visit)),
     )
 
 
@@ -100,8 +102,17 @@ async def _series(visit: Visit) -> Response:
     )
     series = await visit.services.queue.jobs.series(_account(visit), _job_id(visit), key, buckets=buckets)
     head = next(iter(await visit.services.queue.jobs.metric_heads(_account(visit), _job_id(visit), key)), None)
-    body = msgspec.json.encode(series_for_browser(series, head, (await _job(visit)).flags))
+    hidden = await _superseded(visit, key) if _wants_superseded(visit) else []
+    body = msgspec.json.encode(series_for_browser(series, head, (await _job(visit)).flags, hidden))
     return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
+
+
+def _wants_superseded(visit: Visit) -> bool:
+    return visit.request.query_params.get("superseded") == "1"
+
+
+async def _superseded(visit: Visit, key: str) -> list[Bucket]:
+    return await visit.services.queue.jobs.superseded(_account(visit), _job_id(visit), key)
 
 
 async def _values(visit: Visit) -> Response:

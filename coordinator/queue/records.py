@@ -11,7 +11,8 @@ from coordinator.queue.rows import Job, require_job
 from coordinator.storage import metrics
 from coordinator.storage.database import Database
 from coordinator.storage.events import Place, Stored, events_after, events_before
-from coordinator.storage.metrics import MetricHead, Series, Visible
+from coordinator.storage.metrics import Bucket, MetricHead, Series, Visible
+from coordinator.storage.superseded import hidden_steps, superseded_points
 from worker_core.wire.client import MetricPoint
 from worker_core.wire.events import CheckpointSaved, Dropped, Event, Flag, Gap, Log, Metric
 from worker_core.wire.problems import problem
@@ -75,6 +76,16 @@ class Records:
         """Return a metric for a chart."""
         size = max(1, min(buckets, MAX_BUCKETS))
         return await self._read(account_id, job_id, lambda conn, job: metrics.series(conn, job.id, name, size))
+
+    async def superseded(self, account_id: str, job_id: str, name: str, *, buckets: int = 400) -> list[Bucket]:
+        """Return the points of a metric that newer attempts hide."""
+        return await self._read(
+            account_id, job_id, lambda conn, job: superseded_points(conn, job.id, name, min(buckets, MAX_BUCKETS))
+        )
+
+    async def has_superseded(self, account_id: str, job_id: str) -> bool:
+        """Tell whether newer attempts hide anything of older ones."""
+        return await self._read(account_id, job_id, lambda conn, job: bool(hidden_steps(conn, job.id)))
 
     async def points(
         self, account_id: str, job_id: str, *, name: str | None = None, after: str | None = None, limit: int = 1000

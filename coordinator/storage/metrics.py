@@ -302,13 +302,14 @@ def _exactly(conn: Connection, key: int, shown: Sequence[Visible], limit: int) -
             .order_by(p.step)
             .limit(limit + 1 - len(points))
         )
-        points += [_single(span.attempt, step, value) for step, value in conn.execute(query)]
+        points += [single_point(span.attempt, step, value) for step, value in conn.execute(query)]
         if len(points) > limit:
             return None
     return points
 
 
-def _single(attempt: int, step: int, value: float | None) -> Bucket:
+def single_point(attempt: int, step: int, value: float | None) -> Bucket:
+    """Return one point as a bucket; no value stands for NaN."""
     finite = value if value is not None and math.isfinite(value) else None
     return Bucket(
         attempt=attempt,

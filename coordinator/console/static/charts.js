@@ -44,11 +44,11 @@ function fade(rgb, alpha) {
 }
 
 class Chart {
-  constructor(figure, job) {
+  constructor(figure, job, superseded) {
     this.figure = figure;
     this.key = figure.dataset.chart;
     this.title = figure.dataset.title;
-    this.address = `/sessions/${job}/series?key=${encodeURIComponent(this.key)}`;
+    this.address = `/sessions/${job}/series?key=${encodeURIComponent(this.key)}${superseded ? "&superseded=1" : ""}`;
     this.plot = figure.querySelector("[data-plot]");
     this.readout = figure.querySelector("[data-readout]");
     this.data = null;
@@ -161,6 +161,7 @@ class Chart {
   drawMarks(uplot) {
     const { ctx, bbox } = uplot;
     const ratio = devicePixelRatio;
+    this.drawSuperseded(uplot);
     ctx.save();
     ctx.strokeStyle = ctx.fillStyle = colour("--ink-soft");
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
@@ -193,6 +194,34 @@ class Chart {
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
       const shape = { NaN: "✕", "+∞": "▲", "−∞": "▼" }[kind];
       ctx.fillText(shape, x - 4 * ratio, kind === "+∞" ? bbox.top + 11 * ratio : bbox.top + bbox.height - 3 * ratio);
+    }
+    ctx.restore();
+  }
+
+  /** What older attempts said beyond the step at which a newer one went on: faint, and cut off at the edges. */
+  drawSuperseded(uplot) {
+    const { ctx, bbox } = uplot;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.strokeStyle = fade(colour("--ink-soft"), 0.6);
+    ctx.lineWidth = 1.5 * devicePixelRatio;
+    for (const line of this.data.superseded) {
+      let pen = false;
+      ctx.beginPath();
+      for (const [index, step] of line.x.entries()) {
+        const value = line.last[index];
+        if (value === null) {
+          pen = false;
+          continue;
+        }
+        const place = [uplot.valToPos(step, "x", true), uplot.valToPos(value, "y", true)];
+        if (pen) ctx.lineTo(...place);
+        else ctx.moveTo(...place);
+        pen = true;
+      }
+      ctx.stroke();
     }
     ctx.restore();
   }
@@ -319,7 +348,7 @@ function start() {
   }
   for (const figure of root?.querySelectorAll("[data-chart]") ?? []) {
     if (charts.has(figure)) continue;
-    charts.set(figure, new Chart(figure, root.dataset.job));
+    charts.set(figure, new Chart(figure, root.dataset.job, root.dataset.superseded === "yes"));
     sight.observe(figure);
   }
 }

@@ -172,6 +172,11 @@ def begin_session(live: Any, worker: Any, **changes: object) -> Session:
     account = live.do(live.services.people.authenticate(EMAIL, PASSWORD, "127.0.0.1"))
     spec = canonical_text({**SPEC, **changes})
     live.do(live.services.queue.jobs.submit(account.id, JobSubmit(spec=spec), by=EMAIL))
+    return take_session(worker)
+
+
+def take_session(worker: Any) -> Session:
+    """Let a worker accept the job that is offered next."""
     observed = {"gen": 0, "rev": 0}
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
@@ -275,6 +280,12 @@ def sign_in() -> Callable[..., AbstractContextManager[httpx.Client]]:
 def start_training() -> Callable[..., Session]:
     """Submit a job and let a worker accept it: ``start_training(live, worker)``."""
     return begin_session
+
+
+@pytest.fixture(scope="session")
+def go_on_training() -> Callable[..., Session]:
+    """Let a worker accept the job that is offered next: ``go_on_training(worker)``."""
+    return take_session
 
 
 @pytest.fixture(scope="session")

@@ -201,3 +201,36 @@ def test_it_says_when_the_coordinator_is_gone_and_recovers_without_a_reload(
     serve(first.port)
     expect(page.locator("#live")).to_have_attribute("data-live", "on")
     assert page.evaluate("window.stays") is True
+
+
+def test_points_that_a_newer_attempt_hides_are_shown_on_demand(
+    open_page: Callable[..., Any],
+    coordinator: Any,
+    ada: Any,
+    cookie: Any,
+    start_training: Callable[..., Any],
+    go_on_training: Callable[..., Any],
+) -> None:
+    worker = coordinator.worker(ada)
+    first = start_training(coordinator, worker, name="resumed")
+    for step in range(20):
+        first.metric(step * 100, train__loss=20.0 - step / 2)
+    released = {"epoch": first.epoch, "reason": "stopped"}
+    assert worker.call("POST", f"/v1/attempts/{first.attempt_id}/release", released).status_code == 204
+    second = go_on_training(worker)
+    for step in range(10, 25):
+        second.metric(step * 100, train__loss=12.0 - step / 4)
+    watched = open_page(coordinator.url, cookie)
+    page = watched.open(f"/sessions/{first.job_id}")
+    series = f"/sessions/{first.job_id}/series?key=train%2Floss"
+    read = "(address) => fetch(address).then((answer) => answer.json())"
+    assert page.evaluate(read, series)["superseded"] == []
+    page.get_by_role("link", name="Show superseded").click()
+    expect(page).to_have_url(re.compile("superseded=1"))
+    expect(page.locator("figure[data-chart='train/loss'] canvas")).to_be_visible()
+    (faint,) = page.evaluate(read, f"{series}&superseded=1")["superseded"]
+    assert (faint["attempt"], faint["x"]) == (1, list(range(1000, 2000, 100)))
+    assert faint["last"][0] == 15.0
+    page.get_by_role("link", name="Hide superseded").click()
+    expect(page).not_to_have_url(re.compile("superseded=1"))
+    watched.assert_clean()

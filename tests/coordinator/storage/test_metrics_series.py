@@ -9,6 +9,7 @@ from sqlalchemy import create_engine, event, insert
 
 from coordinator.storage import metrics, schema_queue
 from coordinator.storage.schema import metadata
+from coordinator.storage.superseded import hidden_steps, superseded_points
 from worker_core.wire.codec import Number, number_to_wire
 from worker_core.wire.events import Metric
 
@@ -36,7 +37,9 @@ def write(conn, job_id, ordinal, start_step, points):
     row = {"id": f"{job_id}-{ordinal}", "job_id": job_id, "account_id": "a", "worker_id": "w", "worker_name": "w"}
     attempt = {**row, "ordinal": ordinal, "epoch": ordinal, "state": "running", "offer_until": 0, "created_at": 0}
     conn.execute(
-        insert(schema_queue.attempt).values(**attempt, start_step=start_step, first_step=min(steps, default=None))
+        insert(schema_queue.attempt).values(
+            **attempt, start_step=start_step, first_step=min(steps, default=None), step=max(steps, default=0)
+        )
     )
     for begin in range(0, len(points), 7):
         batch = [
@@ -75,7 +78,14 @@ def test_a_series_holds_exactly_what_is_shown(engine, attempts, buckets):
             write(conn, job_id, ordinal, start, points)
         found = metrics.series(conn, job_id, "loss", buckets)
         head = next(iter(metrics.heads(conn, job_id)), None)
+        superseded = superseded_points(conn, job_id, "loss", 10**8)
+        hidden = hidden_steps(conn, job_id)
     shown = expected(numbered)
+    said = {(ordinal, step): value for ordinal, _, points in numbered for step, value in points}
+    faint = {(point.attempt, point.step_last): point.last for point in superseded}
+    kept_back = {place: value if math.isfinite(value) else None for place, value in said.items() if place not in shown}
+    assert faint == kept_back
+    assert bool(hidden) == bool(kept_back)
     finite = [value for value in shown.values() if math.isfinite(value)]
     assert found.total == len(shown) == sum(bucket.count for bucket in found.points)
     assert min((b.low for b in found.points if b.low is not None), default=None) == min(finite, default=None)
