@@ -126,7 +126,8 @@ def _tell(outcome: PairOutcome, terminal: Terminal) -> int:
         terminal.result(outcome)
     if outcome.state == "approved":
         if not terminal.json:
-            terminal.done(f"Paired as {outcome.worker_name} with {outcome.account}.")
+            terminal.done(f"Paired as {outcome.worker_name} with {outcome.account}, {outcome.detail}.")
+            terminal.say("  Not whom you expected? End it before any job comes: stoker unpair")
             terminal.say("  Start it with: stoker run  (or stoker app for the desktop)")
         return 0
     what, cure, kind = _REFUSALS[outcome.state]

@@ -11,7 +11,7 @@ from app.cli.tables import Column, print_table
 from app.cli.terminal import Terminal, count_of
 from worker_core.wire.client import JobView, WorkerView
 from worker_core.wire.durations import format_duration
-from worker_core.wire.status import GpuShown, JobShown, WorkerStatus
+from worker_core.wire.status import GpuShown, JobShown, WorkerShown, WorkerStatus
 from worker_core.wire.vocabulary import HealthAction
 
 _SHOWN_FLAGS = 3
@@ -45,15 +45,18 @@ def show_status(status: WorkerStatus, terminal: Terminal) -> None:
     terminal.words.print(table)
 
 
+def _worker_line(worker: WorkerShown) -> str:
+    """Say whose worker this is: a person who does not know the account or the approver can unpair before any job."""
+    whose = f", account {worker.account}" if worker.account else ""
+    return worker.name + whose + (f", approved by {worker.approved_by}" if worker.approved_by else "")
+
+
 def _status_rows(status: WorkerStatus) -> Iterable[tuple[str, Text]]:
     yield "State", styled_state(status.state, status.reasons)
     if status.detail:
         yield "", Text(status.detail)
     if status.worker:
-        yield (
-            "Worker",
-            Text(status.worker.name + (f", account {status.worker.account}" if status.worker.account else "")),
-        )
+        yield "Worker", Text(_worker_line(status.worker))
     if status.coordinator:
         yield "Coordinator", Text(f"{status.coordinator}, {_contact(status.contact_age_s)}")
     if status.pairing:

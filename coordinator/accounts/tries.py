@@ -57,7 +57,8 @@ class CodeTries:
         """Tell people when a limit was reached with this try; returns how many tries the person has left."""
         left = self._by_person.left(person.email)
         if left <= 0:
-            await self._tell(person, "codes locked", f"too many wrong codes were typed by {person.email}, last from {ip}")
+            detail = f"too many wrong codes were typed by {person.email}, last from {ip}"
+            await self._tell(person, "codes locked", detail)
         if self._by_all.left(EVERYBODY) <= 0:
             minutes = self.switched_off_s() / 60
             detail = f"{self._by_all.limit} wrong codes within an hour; nobody can pair for {minutes:.0f} min"

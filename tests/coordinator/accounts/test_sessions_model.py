@@ -44,6 +44,9 @@ class NoWork:
     def current_job(self, conn, worker_id):
         return None
 
+    def sees_job_through(self, conn, worker_id) -> bool:
+        return False
+
     def held_verdicts(self, conn, worker_id, held):
         return ()
 

@@ -2,6 +2,7 @@
 
 import copy
 import secrets
+from typing import Any
 
 import pytest
 from joserfc.jwk import OKPKey
@@ -26,7 +27,7 @@ def copy_of(live, worker):
     return twin
 
 
-def beat(worker, n: int, **changes) -> HeartbeatAnswer:
+def beat(worker, n: int, **changes) -> Any:
     response = worker.call("POST", "/v1/heartbeat", Heartbeat(n=n, state="available", **changes))
     assert response.status_code == 200, response.text
     return decode(response.content, HeartbeatAnswer)

@@ -59,10 +59,10 @@ class Home:
     def __init__(self, folder: Path, live: LiveCoordinator, ada: PersonClient) -> None:
         self.paths = find_paths(str(folder))
         self.live, self.ada = live, ada
-        self.worker: Worker
+        self.worker: Any
         self._running = False
 
-    async def start(self) -> Worker:
+    async def start(self) -> Any:
         private_folder(self.paths.data)
         journal = Journal.open(self.paths.state_db, boot_id="boot-1")
         self.worker = Worker(
@@ -78,7 +78,7 @@ class Home:
         self._running = True
         return self.worker
 
-    async def pair(self, name: str) -> Worker:
+    async def pair(self, name: str) -> Any:
         worker = self.worker if self._running else await self.start()
         pairing = await worker.begin_pairing(
             PairArgs(coordinator=self.live.url, email=EMAIL, credential_store="file", name=name)
@@ -104,10 +104,13 @@ class Home:
             await asyncio.sleep(0.02)
         raise AssertionError(f"not within a minute; the worker is {self.worker.status()}")
 
-    def credential(self) -> Credential:
+    def credential(self) -> Any:
         found = FileStore(self.paths.credential_file).load()
         assert isinstance(found, Found)
         return Credential.read(found.secret)
+
+    def enrollment(self) -> Any:
+        return read_enrollment(self.worker.journal)
 
     def shown(self, worker_id: str) -> dict[str, Any]:
         """The worker as its owner sees it."""
@@ -144,7 +147,7 @@ async def test_keep_changes_the_key_of_the_machine_that_is_there_and_shuts_the_o
     await home.until(lambda: home.credential().next is None)
     assert home.credential().key.thumbprint != first.thumbprint
     assert (await asyncio.to_thread(twin.try_connect, **stale)).json()["code"] == "key-replaced"
-    assert read_enrollment(worker.journal).thumbprint == home.credential().key.thumbprint
+    assert home.enrollment().thumbprint == home.credential().key.thumbprint
     assert home.shown(worker_id)["conflict"] is None
 
 
@@ -176,11 +179,12 @@ async def test_a_key_change_cut_short_before_it_was_sent_goes_on_at_the_next_sta
     await home.pair("cut-short")
     await home.stop()
     before = home.credential()
-    prepared = Credential(before.key, WorkerKey.generate())
+    following = WorkerKey.generate()
+    prepared = Credential(before.key, following)
     FileStore(home.paths.credential_file).save(prepared.secret)
     worker = await home.start()
     await home.until(lambda: home.credential().next is None)
-    assert home.credential().key.thumbprint == prepared.next.thumbprint
+    assert home.credential().key.thumbprint == following.thumbprint
     assert worker.status().state in ("available", "connecting")
 
 
@@ -208,10 +212,11 @@ async def test_a_store_that_takes_no_new_key_keeps_the_old_one_at_work(
 
 
 async def test_the_coordinators_next_key_is_pinned_beside_the_present_one(home: Home) -> None:
-    worker = await home.pair("next-key")
+    await home.pair("next-key")
     keys = home.live.services.keys
-    await home.until(lambda: len(read_enrollment(worker.journal).jwks["keys"]) == 2)
-    pinned = {key["x"] for key in read_enrollment(worker.journal).jwks["keys"]}
+    assert keys.next is not None
+    await home.until(lambda: len(home.enrollment().jwks["keys"]) == 2)
+    pinned = {key["x"] for key in home.enrollment().jwks["keys"]}
     assert pinned == {keys.public["x"], keys.next["x"]}
 
 
