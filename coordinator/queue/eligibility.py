@@ -24,6 +24,8 @@ class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True):
     labels: frozenset[str]
     ram_gb: float
     gpus: tuple[Gpu, ...]
+    held_gpus: int = 0
+    """GPUs that it has and gives to no job now."""
     network: bool = False
     """Whether its owner lets jobs use the network."""
 
@@ -60,7 +62,8 @@ def facts_of(row: AnyRow) -> WorkerFacts:
 
 def without_gpus(facts: WorkerFacts, held: Collection[str]) -> WorkerFacts:
     """Return the facts of a worker that holds these GPUs back, by UUID."""
-    return msgspec.structs.replace(facts, gpus=tuple(gpu for gpu in facts.gpus if gpu.uuid not in held))
+    free = tuple(gpu for gpu in facts.gpus if gpu.uuid not in held)
+    return msgspec.structs.replace(facts, gpus=free, held_gpus=len(facts.gpus) - len(free))
 
 
 def unfit(facts: WorkerFacts, kind: str, target: Needs) -> str | None:
@@ -75,15 +78,17 @@ def unfit(facts: WorkerFacts, kind: str, target: Needs) -> str | None:
         (facts.labels >= set(target.labels), f"lacks a label of {', '.join(target.labels)}"),
         (facts.ram_gb >= target.min_ram_gb, f"has less than {target.min_ram_gb:g} GiB of memory"),
         (not unsupported, f"has only GPUs that this job does not run on ({', '.join(target.unfit_gpus)})"),
-        (fitting >= target.gpu.count, _missing_gpus(target)),
+        (fitting >= target.gpu.count, _missing_gpus(facts, target)),
         (facts.network or not target.network, "does not let jobs use the network"),
     )
     return next((words for fits, words in checks if not fits), None)
 
 
-def _missing_gpus(target: Target) -> str:
+def _missing_gpus(facts: WorkerFacts, target: Target) -> str:
     count = "a GPU" if target.gpu.count == 1 else f"{target.gpu.count} GPUs"
-    return f"lacks {count}" + (f" with {target.gpu.min_vram_gb:g} GiB" if target.gpu.min_vram_gb else "")
+    size = f" with {target.gpu.min_vram_gb:g} GiB" if target.gpu.min_vram_gb else ""
+    held = " (its own is held back; it shows why)" if facts.held_gpus else ""
+    return f"lacks {count}{size}{held}"
 
 
 def _words(value: object) -> frozenset[str]:

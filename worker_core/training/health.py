@@ -91,6 +91,7 @@ def _sentence(flag: HealthFlag, update: Update, state: HealthState) -> str:
         usual = usual_norm(state) or 0.0
         return f"the gradients exploded: their norm is {update.grad_norm:.3g}, usually it is about {usual:.3g}"
     if not math.isfinite(update.loss):
-        return f"training diverged: the loss is {update.loss:g}, so nothing is learned any more"
+        loss = "NaN" if math.isnan(update.loss) else "infinite"
+        return f"training diverged: the loss is {loss}, so nothing is learned from it"
     what = "a weight" if not update.weights_finite else "a gradient"
-    return f"training diverged: {what} is no number any more, so nothing is learned"
+    return f"training diverged: {what} is no number any more"

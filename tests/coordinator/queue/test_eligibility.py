@@ -73,7 +73,8 @@ def test_a_job_that_asks_for_the_network_goes_only_where_the_owner_allows_it():
 def test_gpus_that_are_held_back_or_of_a_model_without_kernels_do_not_count():
     one = Needs(gpu=GpuTarget(count=1))
     assert unfit(without_gpus(PLAIN, ["GPU-1"]), "rl-session", one) is None
-    assert unfit(without_gpus(PLAIN, ["GPU-1", "GPU-2"]), "rl-session", one) == "lacks a GPU"
+    held = unfit(without_gpus(PLAIN, ["GPU-1", "GPU-2"]), "rl-session", one)
+    assert held == "lacks a GPU (its own is held back; it shows why)"
     assert unfit(without_gpus(PLAIN, ["GPU-1", "GPU-2"]), "rl-session", Needs()) is None
     assert unfit(PLAIN, "rl-session", Needs(unfit_gpus=("Small",))) is None
     without = "has only GPUs that this job does not run on (Large, Small)"

@@ -41,9 +41,9 @@ def found(state: HealthState, update: Update, rule: HealthRule | None = None) ->
 @pytest.mark.parametrize(
     ("update", "flag", "words"),
     [
-        (Update(math.nan, 1.0, weights_finite=True), "nan", "the loss is nan"),
-        (Update(math.inf, 1.0, weights_finite=True), "nan", "the loss is inf"),
-        (Update(-math.inf, 1.0, weights_finite=True), "nan", "the loss is -inf"),
+        (Update(math.nan, 1.0, weights_finite=True), "nan", "the loss is NaN"),
+        (Update(math.inf, 1.0, weights_finite=True), "nan", "the loss is infinite"),
+        (Update(-math.inf, 1.0, weights_finite=True), "nan", "the loss is infinite"),
         (Update(0.1, 1.0, weights_finite=False), "nan", "a weight is no number"),
         (Update(0.1, math.nan, weights_finite=True), "nan", "a gradient is no number"),
         (EXPLODING, "gradient", "their norm is 150, usually it is about 1"),
