@@ -88,7 +88,10 @@ async def make_workspace(paths: Paths, attempt: NewAttempt, fetch: Fetch) -> Pat
 
 
 async def remove_workspace(paths: Paths, attempt_id: str) -> bool:
-    """Remove a workspace and tell whether it is gone; what resists is put aside for :func:`sweep_workspaces`."""
+    """Remove a workspace and tell whether it is gone.
+
+    What resists waits for :func:`sweep_workspaces`, aside where that is possible; the log says why.
+    """
     return await asyncio.to_thread(_put_aside_and_remove, paths.workspaces, workspace_path(paths, attempt_id))
 
 
@@ -166,8 +169,9 @@ def _put_aside_and_remove(workspaces: Path, workspace: Path) -> bool:
     aside = private_folder(workspaces / _REMOVED) / f"{workspace.name}-{time.time_ns()}"
     try:
         workspace.rename(aside)
-    except OSError:
-        return False  # Windows: a scanner holds a file; the next sweep tries again
+    except OSError as error:
+        _tell_stuck(workspace, error)  # Windows: a scanner holds a file
+        return False
     return _remove_tree(aside)
 
 
@@ -184,12 +188,31 @@ def _sweep(workspaces: Path, keep: frozenset[str]) -> list[str]:
 
 
 def _remove_tree(folder: Path) -> bool:
+    """Remove a folder; what cannot be removed is told with the reason and left for the next sweep."""
     # The unpacked code is read-only: such folders do not let their entries go, and on Windows such files do not go.
     for where, folders, files in os.walk(folder):
         for name in (*folders, *files):
-            inner = os.path.join(where, name)
-            mode = os.lstat(inner).st_mode
-            if stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & stat.S_IWUSR):
-                os.chmod(inner, stat.S_IRWXU)
-    shutil.rmtree(folder, ignore_errors=True)
+            _make_removable(os.path.join(where, name))
+    reasons: list[OSError] = []
+
+    def note(_call: object, _path: str, failed: tuple[type[BaseException], BaseException, object]) -> None:
+        if isinstance(failed[1], OSError):
+            reasons.append(failed[1])
+
+    shutil.rmtree(folder, onerror=note)
+    if reasons and folder.exists():
+        _tell_stuck(folder, reasons[0])
     return not folder.exists()
+
+
+def _make_removable(path: str) -> None:
+    try:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & stat.S_IWUSR):
+            os.chmod(path, stat.S_IRWXU)
+    except OSError as error:
+        log.debug("%s: %s", path, error)  # whether it matters, the removal tells
+
+
+def _tell_stuck(folder: Path, error: OSError) -> None:
+    log.warning("the folder %s of an ended job cannot be removed yet: %s; it is tried again", folder.name, error)

@@ -273,3 +273,26 @@ def test_a_blob_is_taken_once_and_outlives_its_source(paths: Paths, tmp_path: Pa
     assert path == blob_path(paths.blobs, sha256)
     assert path.read_bytes() == b"content"
     assert folder_size(paths.blobs) == 7
+
+
+async def test_a_folder_that_something_holds_waits_for_a_later_sweep_and_the_log_says_why(
+    paths: Paths,
+    attempt: Callable[..., NewAttempt],
+    store: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    row, other = attempt(), attempt()
+    held = await make_workspace(paths, row, store.fetch)
+
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError(13, "The process cannot access the file because it is being used by another process")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    assert not await remove_workspace(paths, row.attempt_id)
+    assert "being used by another process" in caplog.text
+    assert (await make_workspace(paths, other, store.fetch)).is_dir()  # the next job has a folder of its own
+    assert await sweep_workspaces(paths, {other.attempt_id}) == [held.name]
+    monkeypatch.undo()
+    assert await sweep_workspaces(paths, {other.attempt_id}) == []
+    assert not held.exists()
