@@ -1,7 +1,9 @@
 """Delivery from the journal to a coordinator that loses answers, refuses, and forgets."""
 
 import asyncio
+import gzip
 import hashlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -449,3 +451,33 @@ async def test_what_the_coordinator_never_takes_is_set_aside_by_name(scene: Scen
     named = {item.what: item.reason for item in await scene.journal.set_aside_items()}
     assert named == {"result model.bin": "too-large", "event 0: metrics x of step 0": "bad-event"}
     assert [one.reason for one in scene.completion.missing] == ["too-large"]
+
+
+def no_bare_word(word: str) -> float:
+    raise AssertionError(f"{word} is not JSON")
+
+
+async def test_after_an_outage_every_point_is_there_once_in_order_and_in_strict_json(scene: Scene) -> None:
+    special = ("NaN", "Infinity", "-Infinity", -0.0, 1e308, 2.0**80)
+    said = [
+        Metric(ts=0.0, step=step, values={"x": special[step % 6] if step % 2 else step / 7, "y": 1.0})
+        for step in range(2000)
+    ]
+    await scene.begin()
+    port = scene.coordinator.port
+    for number, event in enumerate(said):
+        appended = scene.journal.append(ATTEMPT, event)
+        if number == 100:
+            await appended.committed
+            await scene.coordinator.until(lambda: len(scene.steps) > 0)
+            await scene.coordinator.stop()
+        if number == 1500:
+            await appended.committed
+    assert len(scene.steps) < 1500
+    scene.coordinator.script("POST", ".*/events", Answer(raw=b""))
+    await scene.coordinator.start(port)
+    await scene.finish(timeout_s=60.0)
+    assert scene.coordinator.events[ATTEMPT] == said
+    for seen in scene.coordinator.seen:
+        if seen.path.endswith("/events"):
+            json.loads(gzip.decompress(seen.body), parse_constant=no_bare_word)
