@@ -89,14 +89,14 @@ class Leases(RuleBasedStateMachine):
 def test_in_every_order_each_job_has_one_owner_one_result_and_an_end(desk: Desk) -> None:
     Leases.desk = desk
     limits = settings(
-        max_examples=20, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=12, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     run_state_machine_as_test(Leases, settings=limits)
 
 
 def test_random_schedules_reach_what_they_are_about_and_violate_nothing(desk: Desk) -> None:
     met: Counter[str] = Counter()
-    for seed in range(25):
+    for seed in range(15):
         met += run_schedule(desk, seed).met
     for event in ("late", "verdict revived", "lease-superseded", "offer-expired", "offline too long"):
         assert met[event], f"no schedule met {event}: {met}"

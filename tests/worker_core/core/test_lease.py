@@ -3,13 +3,15 @@
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from worker_core.core import keepsakes
+from worker_core.core import keepsakes, rounds
 from worker_core.core.keepsakes import KEEP_COPIES, keep, still_kept
 from worker_core.core.lease_watch import LeaseView, lease_event
 from worker_core.core.life import Life
@@ -17,6 +19,7 @@ from worker_core.core.life_events import LeaseLapsed, OfflineTooLong
 from worker_core.core.rounds import Rounds
 from worker_core.core.settings import Settings
 from worker_core.jobs.workspace import workspace_path
+from worker_core.machine.sources import SETTING
 from worker_core.wire.work import Limits
 
 LIMITS = Limits(max_runtime_s=60, max_disk_bytes=1 << 30, stop_grace_s=5, max_offline_s=3600.0)
@@ -50,9 +53,19 @@ def test_a_job_may_run_on_for_its_own_time_and_never_less_than_the_lease() -> No
     assert replace(VIEW, age_s=100.0, limits=STOPS).may_run_s == 200.0
 
 
+@pytest.fixture(autouse=True)
+def sleep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], object]:
+    """Let the computer sleep so many seconds; its clocks are looked at more often than once a second."""
+    monkeypatch.setattr(rounds, "TICK_S", 0.2)
+    file = tmp_path / "sources.json"
+    file.write_text("{}")
+    monkeypatch.setenv(SETTING, str(file))
+    return lambda seconds: file.write_text(json.dumps({"clock_offset_s": seconds}))
+
+
 async def start_job(bench: Any, **limits: Any) -> str:
-    """A worker whose lease lasts a second, with an endless job."""
-    bench.coordinator.params = msgspec.structs.replace(bench.coordinator.params, lease_ttl_s=1.0, stale_s=0.5)
+    """A worker with an endless job."""
+    bench.coordinator.params = msgspec.structs.replace(bench.coordinator.params, stale_s=0.3)
     await bench.start_paired()
     spec = json.dumps({"steps": 100_000, "pause_s": 0.02})
     attempt = bench.coordinator.offer(spec, limits=msgspec.structs.replace(LIMITS, **limits))
@@ -60,10 +73,19 @@ async def start_job(bench: Any, **limits: Any) -> str:
     return attempt
 
 
-async def test_a_job_trains_on_through_an_outage_longer_than_its_lease(bench: Any) -> None:
-    attempt = await start_job(bench)
+async def lose_contact(bench: Any, sleep: Callable[[float], object]) -> int:
+    """End the coordinator and let more time pass than a lease lasts; returns the port to come back on."""
     port = bench.coordinator.port
     await bench.coordinator.stop()
+    sleep(400.0)
+    return port
+
+
+async def test_a_job_trains_on_through_an_outage_longer_than_its_lease(
+    bench: Any, sleep: Callable[[float], object]
+) -> None:
+    attempt = await start_job(bench)
+    port = await lose_contact(bench, sleep)
     await bench.until(lambda: bench.worker.known.life.at_risk)
     status = bench.worker.status()
     assert (status.state, status.reasons) == ("training", ("coordinator-unreachable",))
@@ -77,11 +99,10 @@ async def test_a_job_trains_on_through_an_outage_longer_than_its_lease(bench: An
 
 @pytest.mark.parametrize("limits", [{"on_lease_loss": "stop"}, {"max_offline_s": 0.0}])
 async def test_a_job_that_is_too_long_without_contact_saves_stops_and_is_given_back_later(
-    bench: Any, limits: dict[str, Any]
+    bench: Any, sleep: Callable[[float], object], limits: dict[str, Any]
 ) -> None:
     attempt = await start_job(bench, **limits)
-    port = bench.coordinator.port
-    await bench.coordinator.stop()
+    port = await lose_contact(bench, sleep)
     await bench.until(lambda: bench.worker.known.life.slot == "free")
     assert bench.processes_of(attempt) == []
     (row,) = await bench.worker.journal.attempts()
@@ -108,10 +129,11 @@ async def test_a_copy_that_lost_its_job_is_ended_within_ten_seconds_and_kept_for
     assert attempt not in bench.coordinator.releases
 
 
-async def test_what_was_held_through_an_outage_is_dropped_when_another_has_the_job(bench: Any) -> None:
+async def test_what_was_held_through_an_outage_is_dropped_when_another_has_the_job(
+    bench: Any, sleep: Callable[[float], object]
+) -> None:
     attempt = await start_job(bench, on_lease_loss="stop")
-    port = bench.coordinator.port
-    await bench.coordinator.stop()
+    port = await lose_contact(bench, sleep)
     await bench.until(lambda: bench.worker.known.life.slot == "free")
     arrived = len(bench.coordinator.events[attempt])
     bench.coordinator.verdicts[attempt] = "superseded"
