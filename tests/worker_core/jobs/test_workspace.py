@@ -244,9 +244,9 @@ async def test_read_only_code_goes_on_windows_too(
 ) -> None:
     remove = shutil.rmtree
 
-    def remove_as_windows_does(folder: Path, *, ignore_errors: bool) -> None:
+    def remove_as_windows_does(folder: Path, *, onerror: Any) -> None:
         if all(path.stat().st_mode & stat.S_IWUSR for path in folder.rglob("*")):
-            remove(folder, ignore_errors=ignore_errors)
+            remove(folder, onerror=onerror)
 
     code = bundle(b"x")
     store = Store(code)
@@ -278,11 +278,10 @@ def test_a_blob_is_taken_once_and_outlives_its_source(paths: Paths, tmp_path: Pa
 async def test_a_folder_that_something_holds_waits_for_a_later_sweep_and_the_log_says_why(
     paths: Paths,
     attempt: Callable[..., NewAttempt],
-    store: Any,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    row, other = attempt(), attempt()
+    row, other, store = attempt(), attempt(), Store()
     held = await make_workspace(paths, row, store.fetch)
 
     def refuse(self: Path, target: Path) -> None:
