@@ -79,7 +79,7 @@ NEEDED: dict[str, dict[str, str]] = {
     "app": QT,
 }
 
-ON_REQUEST = {"campaign", "fuzz", "learn", "link", "outage", "torn"}  # benchmarks of many minutes: only by name
+ON_REQUEST = {"campaign", "codes", "fuzz", "learn", "link", "outage", "torn"}  # benchmarks of many minutes: only by name
 
 
 class Stop(Exception):

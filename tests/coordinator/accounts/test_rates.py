@@ -3,9 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from coordinator.accounts import rates
-from coordinator.accounts.rates import RateLimit
+from coordinator.accounts.rates import RateBook, RateLimit
+from coordinator.storage.database import Database
+from coordinator.storage.schema import rate_mark
 from tests.coordinator.hand_clock import HandClock
 from worker_core.wire.problems import ProblemError
 
@@ -77,3 +80,59 @@ def test_what_is_kept_is_bounded(monkeypatch):
         rate.mark(key)
     assert rate.wait_s("a") == 0
     assert rate.wait_s("d") > 0
+
+
+@pytest.fixture
+def database(tmp_path):
+    opened = Database.open(tmp_path / "test.db")
+    yield opened
+    opened.close()
+
+
+async def test_a_lock_survives_a_restart_and_ends_when_it_would_have(database):
+    clock = HandClock()
+    clock.time = 0.0
+    book = RateBook(database, clock)
+    rate = book.limit("codes", 3, 60.0, 100.0)
+    for _ in range(3):
+        rate.mark("ada")
+    rate.mark("eve")
+    await book.flush()
+    clock.time = 50.0
+    again = RateBook(database, clock)
+    rate = again.limit("codes", 3, 60.0, 100.0)
+    await again.load()
+    assert rate.wait_s("ada") == pytest.approx(50.0)
+    assert rate.left("eve") == 2
+    clock.time = 101.0
+    assert rate.wait_s("ada") == 0
+    await again.tidy()
+    assert database.read_sync(lambda conn: conn.execute(select(rate_mark)).all()) == []
+
+
+async def test_a_mark_taken_back_is_taken_back_on_the_disk(database):
+    clock = HandClock()
+    clock.time = 0.0
+    book = RateBook(database, clock)
+    rate = book.limit("codes", 3, 60.0)
+    rate.mark("ada")
+    await book.flush()
+    rate.unmark("ada")
+    await book.flush()
+    again = RateBook(database, clock)
+    rate = again.limit("codes", 3, 60.0)
+    await again.load()
+    assert rate.left("ada") == 3
+
+
+async def test_marks_of_a_clock_that_was_ahead_do_not_lock_for_years(database):
+    clock = HandClock()
+    clock.time = 1e9
+    book = RateBook(database, clock)
+    book.limit("codes", 1, 60.0).mark("ada")
+    await book.flush()
+    clock.time = 100.0
+    again = RateBook(database, clock)
+    rate = again.limit("codes", 1, 60.0)
+    await again.load()
+    assert rate.wait_s("ada") == pytest.approx(60.0)

@@ -205,7 +205,10 @@ def test_the_history_tells_who_did_what(conflicting):
     assert [entry["act"] for entry in rest] == ["renewed", "kept", "conflict", "approved"]
 
 
-def test_nobody_reads_the_history_of_another_account(conflicting):
-    live, _, _, _, _ = conflicting
+def test_nobody_reads_or_decides_for_another_account(conflicting):
+    live, _, worker, _, _ = conflicting
     live.account("eve@example.org")
-    assert live.person("eve@example.org").send("GET", "/v1/audit").json()["items"] == []
+    eve = live.person("eve@example.org")
+    assert eve.send("GET", "/v1/audit").json()["items"] == []
+    assert eve.send("POST", f"/v1/workers/{worker.worker_id}/keep").status_code == 404
+    assert eve.send("POST", "/v1/workers/confirm").json() == {"confirmed": []}
