@@ -29,10 +29,10 @@ def trouble_of(fault: Exception) -> tuple[Reason, str] | None:
     """Return the reason code and the sentence for what a request met; None where it says nothing about the link."""
     if isinstance(fault, TransportFault):
         if fault.cause == "not-ours":
-            return "wrong-coordinator", f"What answers is not the coordinator: {fault}. It is tried again."
+            return "wrong-coordinator", f"What answers is not the coordinator: {_told(fault)} It is tried again."
         if fault.cause == "clock-wrong":
-            return "clock-wrong", f"The clock of this computer is wrong: {fault}."
-        return "coordinator-unreachable", f"The coordinator cannot be reached: {fault}. It is tried again."
+            return "clock-wrong", f"The clock of this computer is wrong: {_told(fault)}"
+        return "coordinator-unreachable", f"The coordinator cannot be reached: {_told(fault)} It is tried again."
     if isinstance(fault, ProblemError) and fault.code == "worker-unknown":
         return "cannot-authenticate", _UNKNOWN
     if isinstance(fault, ProblemError) and fault.code == "key-replaced":
@@ -41,6 +41,11 @@ def trouble_of(fault: Exception) -> tuple[Reason, str] | None:
         text = f"The coordinator does not recognise this worker: {fault}. Its key is kept; if this stays, pair again."
         return "cannot-authenticate", text
     return None
+
+
+def _told(fault: Exception) -> str:
+    text = str(fault)
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def clock_words(offset_s: float) -> str:
