@@ -40,12 +40,16 @@ def journal_troubles(journal: JournalState) -> dict[Reason, str]:
         text = f"The disk has taken nothing for {journal.stalled_s:.0f} s; a running job may have to wait for it."
         troubles["disk-slow"] = text
     if journal.crowded:
-        used, limit = journal.used_bytes() / (1 << 20), journal.budget_bytes / (1 << 20)
+        used, limit = _mebibytes(journal.used_bytes()), _mebibytes(journal.budget_bytes)
         troubles["outbox-full"] = (
-            f"{used:.1f} MiB of events wait for the coordinator, the limit is {limit:.1f}. Old lines are left out, "
-            "and no job is taken until most has arrived."
+            f"{used} MiB of events wait for the coordinator, the limit is {limit}. Old lines are left out, and no job "
+            "is taken until most has arrived."
         )
     return troubles
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / (1 << 20):.1f}" if size >= 1 << 20 else f"{size / (1 << 20):.2g}"
 
 
 def obstacle(machine: MachineView, journal: JournalState) -> tuple[Reason, str] | None:

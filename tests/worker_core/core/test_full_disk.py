@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from scripted_coordinator import refusal  # pyright: ignore[reportMissingImports]
 
 from tests.faults.sources import SmallDisk
 from worker_core.core.opening import open_when_possible
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalError, JournalFull
 from worker_core.machine.sources import SETTING
-from worker_core.wire.events import Metric
+from worker_core.wire.events import Dropped, Metric
 
 MEGABYTES = 24
 
@@ -97,3 +98,25 @@ async def test_a_journal_that_is_broken_is_not_waited_for(tmp_path: Path) -> Non
     (tmp_path / "state.db").write_bytes(b"this is no database" * 100)
     with pytest.raises(JournalError, match="cannot be used"):
         await open_when_possible(lambda: Journal.open(tmp_path / "state.db", boot_id="one"))
+
+
+async def test_a_worker_whose_outbox_is_over_its_budget_takes_no_job_until_it_is_delivered(bench: Any) -> None:
+    bench.settings = msgspec.structs.replace(bench.settings, outbox_bytes=20_000)
+    worker = await bench.start_paired()
+    away = asyncio.Event()
+    bench.coordinator.script(
+        "POST", ".*/events", *[lambda _: None if away.is_set() else refusal("disk-full", retry_after_s=0.2)] * 500
+    )
+    attempt = bench.offer(steps=300, pause_s=0.005, checkpoint_every=10_000)
+    await bench.until(lambda: "outbox-full" in worker.status().reasons, 30.0)
+    await bench.until(lambda: "outbox-full" in bench.coordinator.heartbeats[-1].health.degraded, 30.0)
+    assert worker.journal.used_bytes() < 2 * 20_000
+    away.set()
+    await bench.until(lambda: attempt in bench.coordinator.completions, 60.0)
+    await bench.until(lambda: "outbox-full" not in worker.status().reasons, 30.0)
+    events = bench.coordinator.events[attempt]
+    said = sum(isinstance(event, Metric) for event in events)
+    dropped = sum(event.count for event in events if isinstance(event, Dropped) and event.what == "metrics")
+    assert said + dropped == 300
+    assert dropped > 0
+    assert bench.coordinator.completions[attempt].outcome == "succeeded"

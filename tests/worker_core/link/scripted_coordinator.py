@@ -13,7 +13,9 @@ from joserfc import jws
 from joserfc.jwk import OKPKey
 from scripted_http import NONCE, Answer, ScriptedServer, Seen, html, message, refusal
 
+from coordinator.queue.ingest import Batch, new_events
 from worker_core.wire.codec import encode
+from worker_core.wire.events import seqs_of
 from worker_core.wire.ids import new_id
 from worker_core.wire.pairing import PairingApproved, PairingStarted
 from worker_core.wire.session import (
@@ -296,7 +298,7 @@ class ScriptedCoordinator(ScriptedServer):
                 return self._finish_upload(upload)
             case "POST", ["attempts", attempt, "complete"]:
                 completion = seen.read(Completion)
-                have = len(self.events[attempt])
+                have = self._next_seq(attempt)
                 if have < completion.final_seq:
                     return refusal("events-missing", next_seq=have)
                 self.completions[attempt] = completion
@@ -308,11 +310,15 @@ class ScriptedCoordinator(ScriptedServer):
                 return refusal("not-found")
 
     def _take_events(self, attempt: str, batch: EventBatch) -> Answer:
-        taken = self.events[attempt]
-        if batch.first_seq > len(taken):
-            return refusal("event-gap", next_seq=len(taken))
-        taken.extend(batch.events[len(taken) - batch.first_seq :])
-        return message(EventsTaken(next_seq=len(taken)))
+        next_seq = self._next_seq(attempt)
+        if batch.first_seq > next_seq:
+            return refusal("event-gap", next_seq=next_seq)
+        new = new_events(Batch(batch.epoch, batch.first_seq, batch.events), next_seq)
+        self.events[attempt] += [event for _, event in new]
+        return message(EventsTaken(next_seq=self._next_seq(attempt)))
+
+    def _next_seq(self, attempt: str) -> int:
+        return sum(seqs_of(event) for event in self.events[attempt])
 
     def _take_artifact(self, attempt: str, request: ArtifactRequest) -> Answer:
         if request.sha256 in self.artifacts[attempt]:
