@@ -64,6 +64,8 @@ REASONS: dict[str, str] = {
     "outbox-full": "Too much waits there to be delivered",
     "disk-slow": "Its disk is slow to write",
     "device-missing": "The device it trained on is gone",
+    "no-containment": "Nothing there keeps a job from its owner's files; stoker doctor says how to change that",
+    "job-stuck": "A job cannot be ended there; restart that computer if it stays",
     "gpu-quarantined": "A GPU failed too often and gets no more jobs; test it again there",
     "gpu-untested": "A GPU is being tested before it gets a job",
     "gpu-memory-held": "An ended job still holds memory of a GPU",
