@@ -45,6 +45,8 @@ class Knowledge:
     embedded_coordinator: bool = False
     failures_in_a_row: int = 0
     loop_lag_s: float = 0.0
+    may_run_s: float = 0.0
+    """For how long the running job goes on if nothing is heard from the coordinator."""
 
     def contact_age_s(self) -> float:
         """Seconds since the coordinator answered, or since this core started while it has not."""
@@ -102,6 +104,7 @@ class Knowledge:
             credential_store=self._credential_store(),
             embedded_coordinator=self.embedded_coordinator,
             job_ends=job_ends,
+            may_run_s=self.may_run_s,
         )
 
     def _credential_store(self) -> str | None:

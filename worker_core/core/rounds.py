@@ -5,8 +5,10 @@ import logging
 from dataclasses import dataclass
 
 from worker_core.core import life as lives
+from worker_core.core.embedded import LOG_NAME
 from worker_core.core.keepsakes import still_kept
 from worker_core.core.lease_watch import LeaseView, lease_event
+from worker_core.core.logs import bound_log
 from worker_core.core.schedule import Schedule
 from worker_core.core.settings import Settings
 from worker_core.core.storage_view import JOURNAL_REASONS, journal_troubles
@@ -118,6 +120,7 @@ class Rounds:
             wake_grace_s=params.stale_s,
             limits=limits,
         )
+        self._known.may_run_s = view.may_run_s
         event = lease_event(self._known.life, view)
         if event is not None:
             log.warning("no heartbeat was answered for %.0f s", age_s)
@@ -139,6 +142,7 @@ class Rounds:
             return
         self._refreshed_at = reading.now
         self._known.machine.refresh()
+        bound_log(self._paths.coordinator / LOG_NAME)
         self._known.gpu_care.observe(self._known.machine.gpus)
         self._set_budget()
         troubles, obstacle = self._known.troubles, find_obstacle(self._known.machine, self._worker.journal)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from worker_core.core.enrollment import Enrollment, Farewell
 from worker_core.core.life import Life
 from worker_core.core.troubles import clock_words
+from worker_core.wire.durations import format_duration
 from worker_core.wire.session import Authorization
 from worker_core.wire.status import (
     AuthorizationShown,
@@ -73,6 +74,8 @@ class Facts:
     credential_store: str | None = None
     embedded_coordinator: bool = False
     job_ends: int = 0
+    may_run_s: float = 0.0
+    """For how long a job whose lease may be lost runs on without contact."""
 
 
 def show(facts: Facts) -> WorkerStatus:
@@ -182,6 +185,13 @@ def _authorization(facts: Facts) -> AuthorizationShown | None:
     )
 
 
+def _at_risk(facts: Facts) -> str:
+    """Say what becomes of a job whose lease may be lost; each figure is of this moment."""
+    silent = format_duration(facts.contact_age_s or 0.0)
+    left = f"runs on for {format_duration(facts.may_run_s)} more, then it is saved and stopped"
+    return f"No answer for {silent}: another worker may have the job now. Here it {left}; nothing of it is lost."
+
+
 def _detail(facts: Facts, state: WorkerState) -> str:
     farewell = facts.farewell
     if state == "unpaired" and facts.foreign is not None:
@@ -196,6 +206,8 @@ def _detail(facts: Facts, state: WorkerState) -> str:
     barred = _barred(facts.life)
     if barred and state == "problem" and "cannot-authenticate" not in facts.troubles:
         return facts.troubles.get(barred[0], _BARRED[barred[0]])
+    if facts.life.at_risk and facts.life.slot == "running":
+        return _at_risk(facts)
     first = _BLOCKING if state == "problem" else _TELLS_WHY_OFFLINE
     for reason in (*first, *facts.troubles):
         if reason in facts.troubles:

@@ -23,6 +23,7 @@ from worker_core.machine.sources import SETTING
 from worker_core.wire.work import Limits
 
 LIMITS = Limits(max_runtime_s=60, max_disk_bytes=1 << 30, stop_grace_s=5, max_offline_s=3600.0)
+Sleep = Callable[[float], object]
 STOPS = msgspec.structs.replace(LIMITS, on_lease_loss="stop")
 RUNNING = Life("connected", "running")
 AT_RISK = replace(RUNNING, at_risk=True)
@@ -54,7 +55,7 @@ def test_a_job_may_run_on_for_its_own_time_and_never_less_than_the_lease() -> No
 
 
 @pytest.fixture(autouse=True)
-def sleep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], object]:
+def sleep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sleep:
     """Let the computer sleep so many seconds; its clocks are looked at more often than once a second."""
     monkeypatch.setattr(rounds, "TICK_S", 0.2)
     file = tmp_path / "sources.json"
@@ -73,7 +74,7 @@ async def start_job(bench: Any, **limits: Any) -> str:
     return attempt
 
 
-async def lose_contact(bench: Any, sleep: Callable[[float], object]) -> int:
+async def lose_contact(bench: Any, sleep: Sleep) -> int:
     """End the coordinator and let more time pass than a lease lasts; returns the port to come back on."""
     port = bench.coordinator.port
     await bench.coordinator.stop()
@@ -81,14 +82,13 @@ async def lose_contact(bench: Any, sleep: Callable[[float], object]) -> int:
     return port
 
 
-async def test_a_job_trains_on_through_an_outage_longer_than_its_lease(
-    bench: Any, sleep: Callable[[float], object]
-) -> None:
+async def test_a_job_trains_on_through_an_outage_longer_than_its_lease(bench: Any, sleep: Sleep) -> None:
     attempt = await start_job(bench)
     port = await lose_contact(bench, sleep)
     await bench.until(lambda: bench.worker.known.life.at_risk)
     status = bench.worker.status()
     assert (status.state, status.reasons) == ("training", ("coordinator-unreachable",))
+    assert "another worker may have the job now. Here it runs on for 53 min" in status.detail
     here = bench.worker.journal.next_seq(attempt)
     await bench.coordinator.start(port)
     await bench.until(lambda: not bench.worker.known.life.at_risk)
@@ -99,7 +99,7 @@ async def test_a_job_trains_on_through_an_outage_longer_than_its_lease(
 
 @pytest.mark.parametrize("limits", [{"on_lease_loss": "stop"}, {"max_offline_s": 0.0}])
 async def test_a_job_that_is_too_long_without_contact_saves_stops_and_is_given_back_later(
-    bench: Any, sleep: Callable[[float], object], limits: dict[str, Any]
+    bench: Any, sleep: Sleep, limits: dict[str, Any]
 ) -> None:
     attempt = await start_job(bench, **limits)
     port = await lose_contact(bench, sleep)
@@ -129,9 +129,7 @@ async def test_a_copy_that_lost_its_job_is_ended_within_ten_seconds_and_kept_for
     assert attempt not in bench.coordinator.releases
 
 
-async def test_what_was_held_through_an_outage_is_dropped_when_another_has_the_job(
-    bench: Any, sleep: Callable[[float], object]
-) -> None:
+async def test_what_was_held_through_an_outage_is_dropped_when_another_has_the_job(bench: Any, sleep: Sleep) -> None:
     attempt = await start_job(bench, on_lease_loss="stop")
     port = await lose_contact(bench, sleep)
     await bench.until(lambda: bench.worker.known.life.slot == "free")
