@@ -35,6 +35,7 @@ ATTEMPTS_IN_TEN_MINUTES = 40
 RETURN_S = 60.0
 BUSY_S = 120.0
 _SETTLE_S = 30.0
+_MANY = 100_000
 _AT_FIRST = 24
 """Of the attempts allowed, those after the first seconds, in which waits are still short; these depend on the time."""
 
@@ -100,15 +101,16 @@ async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> 
 
 
 class Idle:
-    """An idle worker, as its contact sees it: notes when polls failed and when one was answered."""
+    """An idle worker, as its contact sees it: notes when requests failed, and when a poll reached a coordinator."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, number: int) -> None:
         self.gate = gate
+        self.name = f"owner:{number}"
         self.failures: list[float] = []
         self.polls: list[float] = []
 
     def posture(self) -> Posture:
-        return Posture(state="available", reasons=(), local_mode="run", free_slots=1)
+        return Posture(state="available", reasons=(self.name,), local_mode="run", free_slots=1)
 
     async def introduction(self) -> Introduction:
         return Introduction(worker_id="wrk_1", boot_id="boot", version="0", capabilities={}, held=())
@@ -120,7 +122,7 @@ class Idle:
         return
 
     def polled(self) -> None:
-        self.polls.append(time.monotonic())
+        return
 
     def failed(self, fault: Exception) -> None:
         self.failures.append(time.monotonic())
@@ -148,11 +150,13 @@ class Fleet:
         self.coordinator = ScriptedCoordinator()
         self.coordinator.params = Parameters()
         self.workers: list[Idle] = []
+        self.busy_until = 0.0
         self._folder = folder
         self._count = count
 
     async def open(self, stack: AsyncExitStack) -> None:
         """Start everything; the stack ends it."""
+        self.coordinator.script("POST", "/v1/poll", *[self._take_poll] * _MANY)
         await self.coordinator.start()
         stack.push_async_callback(self.coordinator.stop)
         for number in range(self._count):
@@ -163,7 +167,7 @@ class Fleet:
         await _until(lambda: all(worker.polls for worker in self.workers), 60.0)
 
     async def _worker(self, gate: Gate, number: int, stack: AsyncExitStack) -> Idle:
-        host, key, clock = Idle(gate), WorkerKey.generate(), SystemClock()
+        host, key, clock = Idle(gate, number), WorkerKey.generate(), SystemClock()
         journal = Journal.open(self._folder / f"{id(self)}-{number}.db", boot_id="boot")
         stack.push_async_callback(journal.close)
         exchanger = Exchanger(Address.parse(f"http://127.0.0.1:{gate.port}"), key, clock)
@@ -174,6 +178,18 @@ class Fleet:
         contact.start()
         stack.push_async_callback(contact.stop)
         return host
+
+    def _take_poll(self, seen: Any) -> Any:
+        """Note whose poll came, and refuse it while the coordinator is busy."""
+        if time.monotonic() < self.busy_until:
+            refusal = ScriptedCoordinator.refusal("internal")
+            refusal.status = 503
+            return refusal
+        names = seen.json()["reasons"]
+        for worker in self.workers:
+            if worker.name in names:
+                worker.polls.append(time.monotonic())
+        return None
 
 
 async def refused(fleet: Fleet, minutes: float) -> dict[str, object]:
@@ -198,17 +214,9 @@ async def slammed(fleet: Fleet, minutes: float) -> dict[str, object]:
 
 async def busy(fleet: Fleet, busy_s: float) -> dict[str, object]:
     """The coordinator answers 503; then it is well again."""
-    until = time.monotonic() + busy_s
-    refusal = ScriptedCoordinator.refusal("internal")
-    refusal.status = 503
-
-    def answer(_: object) -> object:
-        return refusal if time.monotonic() < until else None
-
-    fleet.coordinator.script("POST", "/v1/(poll|sessions)", *[answer] * 100_000)
-    fleet.coordinator.wake.set()
+    fleet.busy_until = time.monotonic() + busy_s
     await asyncio.sleep(busy_s)
-    return _returns(await _polled_again(fleet, until))
+    return _returns(await _polled_again(fleet, fleet.busy_until))
 
 
 async def swallowed(fleet: Fleet) -> dict[str, object]:
