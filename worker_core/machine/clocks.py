@@ -22,10 +22,13 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clocks of this machine."""
+    """The clocks of this machine.
+
+    ``time.monotonic`` stops during sleep on Linux (CLOCK_MONOTONIC) and macOS (mach_absolute_time), and goes on during it
+    on Windows (GetTickCount64). On macOS clock_gettime's CLOCK_MONOTONIC is another clock, which goes on.
+    """
 
     def now(self) -> float:
-        # time.monotonic stops during sleep on Linux and macOS, but not on Windows.
         if sys.platform == "linux":
             return time.clock_gettime(time.CLOCK_BOOTTIME)
         if sys.platform == "darwin":
@@ -33,7 +36,16 @@ class SystemClock:
         return time.monotonic()
 
     def awake(self) -> float:
-        return time.monotonic()
+        return _unbiased_interrupt_s() if sys.platform == "win32" else time.monotonic()
 
     def wall(self) -> float:
         return time.time()
+
+
+def _unbiased_interrupt_s() -> float:
+    """Return Windows' time since its start without sleep; QueryUnbiasedInterruptTime counts in 100 ns."""
+    import ctypes
+
+    ticks = ctypes.c_ulonglong()
+    ctypes.WinDLL("kernel32").QueryUnbiasedInterruptTime(ctypes.byref(ticks))  # type: ignore[attr-defined]
+    return ticks.value / 1e7
