@@ -24,8 +24,8 @@ class Clock(Protocol):
 class SystemClock:
     """The clocks of this machine.
 
-    ``time.monotonic`` stops during sleep on Linux (CLOCK_MONOTONIC) and macOS (mach_absolute_time), and goes on during it
-    on Windows (GetTickCount64). On macOS clock_gettime's CLOCK_MONOTONIC is another clock, which goes on.
+    ``time.monotonic`` stops during sleep on Linux (CLOCK_MONOTONIC) and macOS (mach_absolute_time), and goes on during
+    it on Windows (GetTickCount64). On macOS clock_gettime's CLOCK_MONOTONIC is another clock, which goes on.
     """
 
     def now(self) -> float:
