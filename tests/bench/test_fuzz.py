@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bench._fuzz_targets import TARGETS, clean_up
 
-SLOW = {"specs": 25, "bundles": 40, "messages": 60, "signed-objects": 40}
+SLOW = {"specs": 12, "bundles": 20, "messages": 30, "signed-objects": 20, "worker-files": 20}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,7 +35,7 @@ def damaged(draw: st.DrawFn, seeds: tuple[bytes, ...]) -> bytes:
 def test_whatever_comes_is_taken_or_refused_and_nothing_else(name: str) -> None:
     target = TARGETS[name]
 
-    @settings(max_examples=SLOW.get(name, 100), deadline=None)
+    @settings(max_examples=SLOW.get(name, 50), deadline=None)
     @given(damaged(target.seeds))
     def read(data: bytes) -> None:
         target.read(data)

@@ -203,3 +203,17 @@ async def test_workers_that_lost_a_coordinator_together_do_not_return_together(
     coordinator.script("POST", "/v1/poll", *[refusal("internal"), refusal("internal"), lambda _: None] * 30)
     await coordinator.until(lambda: len(pauses) >= 20, timeout_s=20)
     assert max(pauses) > 60
+
+
+async def test_an_idle_worker_without_contact_tries_with_its_polls_alone(
+    contact: Contact, coordinator: ScriptedCoordinator
+) -> None:
+    contact.start()
+    await coordinator.until(lambda: coordinator.polls and coordinator.heartbeats)
+    coordinator.script("POST", "/v1/(poll|heartbeat)", *[Answer(raw=b"")] * 1000)
+    polls, beats = coordinator.count("POST", "/v1/poll"), coordinator.count("POST", "/v1/heartbeat")
+    await coordinator.until(lambda: coordinator.count("POST", "/v1/poll") >= polls + 3, timeout_s=30)
+    assert coordinator.count("POST", "/v1/heartbeat") <= beats + 2
+    coordinator._rules.clear()
+    heard = len(coordinator.heartbeats)
+    await coordinator.until(lambda: len(coordinator.heartbeats) > heard, timeout_s=15)
