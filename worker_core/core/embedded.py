@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from worker_core.core.embedded_child import end_left_child, forget_child, record_child
+from worker_core.core.logs import bound_log
 from worker_core.link.address import Address
 from worker_core.link.backoff import Backoff, keep_going
 from worker_core.link.faults import TransportFault
@@ -27,7 +28,6 @@ _HEALTHY_S = 30.0
 _STOP_S = 8.0
 _LOOK_AGAIN_S = 10.0
 _RETRY_CAP_S = 60.0
-_MAX_LOG_BYTES = 4 << 20
 
 
 class EmbeddedFailed(Exception):
@@ -165,9 +165,9 @@ class EmbeddedCoordinator:
 
 
 def _open_log(path: Path) -> IO[bytes]:
-    """Open the log of the child, from its start when it has grown long."""
-    long = path.exists() and path.stat().st_size > _MAX_LOG_BYTES
-    return path.open("wb" if long else "ab")
+    """Open the log of the child: always to append, so that it may be cut while the child writes."""
+    bound_log(path)
+    return path.open("ab")
 
 
 async def _first_line(stream: IO[bytes]) -> bytes:

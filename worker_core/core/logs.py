@@ -5,6 +5,8 @@ No secret that this process knows reaches either, and no fault of the file or th
 
 import logging
 import logging.handlers
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from worker_core.machine.redaction import KNOWN_SECRETS
 FILE_NAME = "core.log"
 FILE_BYTES = 2 << 20
 OLD_FILES = 2
+CHILD_LOG_BYTES = 4 << 20
+log = logging.getLogger(__name__)
 _NOISY = ("httpx", "httpcore", "apscheduler", "asyncio")
 
 
@@ -39,7 +43,7 @@ def open_logs(paths: Paths, level: str, verbose: bool) -> None:
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.WARNING)
     if unwritable:
-        logging.getLogger(__name__).warning("%s", unwritable)
+        log.warning("%s", unwritable)
 
 
 def close_logs() -> None:
@@ -48,6 +52,21 @@ def close_logs() -> None:
     for handler in tuple(root.handlers):
         root.removeHandler(handler)
         handler.close()
+
+
+def bound_log(path: Path) -> None:
+    """Cut a log that another process of ours appends to, when it has grown too long.
+
+    What it held lies beside it then, unless the disk has no room for that.
+    """
+    if not path.exists() or path.stat().st_size <= CHILD_LOG_BYTES:
+        return
+    earlier = path.with_name(f"{path.name}.1")
+    try:
+        shutil.copyfile(path, earlier)
+    except OSError:
+        earlier.unlink(missing_ok=True)
+    os.truncate(path, 0)
 
 
 class LogFile(logging.handlers.RotatingFileHandler):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from worker_core.core import logs
-from worker_core.core.logs import LogFile, close_logs, open_logs
+from worker_core.core.logs import LogFile, bound_log, close_logs, open_logs
 from worker_core.machine.paths import Paths, find_paths
 from worker_core.machine.redaction import Redactor
 
@@ -99,3 +99,16 @@ def test_no_secret_reaches_the_log_or_the_terminal(
     for text in ((paths.logs / "core.log").read_text(), capsys.readouterr().err):
         assert "correct-horse" not in text
         assert text.count("[secret]") >= 2
+
+
+def test_the_log_of_a_child_is_cut_while_the_child_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "CHILD_LOG_BYTES", 1000)
+    path = tmp_path / "coordinator.log"
+    bound_log(path)
+    with path.open("ab", buffering=0) as child:
+        child.write(b"old line\n" * 200)
+        bound_log(path)
+        child.write(b"new line\n")
+        bound_log(path)
+    assert path.read_bytes() == b"new line\n"
+    assert path.with_name("coordinator.log.1").read_bytes() == b"old line\n" * 200
