@@ -2,6 +2,7 @@
 
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,10 +22,14 @@ def test_ages_count_sleep_and_working_time_does_not(
     system: str, now: str, awake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readings = {"boottime": 1.0, "monotonic of the system": 2.0, "monotonic": 3.0, "unbiased": 4.0}
-    ids = {time.CLOCK_BOOTTIME: "boottime", time.CLOCK_MONOTONIC: "monotonic of the system"}
+    scripted = SimpleNamespace(
+        CLOCK_BOOTTIME="boottime",
+        CLOCK_MONOTONIC="monotonic of the system",
+        clock_gettime=lambda clock: readings[clock],
+        monotonic=lambda: readings["monotonic"],
+    )
     monkeypatch.setattr(sys, "platform", system)
-    monkeypatch.setattr(clocks.time, "clock_gettime", lambda clock: readings[ids[clock]])
-    monkeypatch.setattr(clocks.time, "monotonic", lambda: readings["monotonic"])
+    monkeypatch.setattr(clocks, "time", scripted)
     monkeypatch.setattr(clocks, "_unbiased_interrupt_s", lambda: readings["unbiased"])
     clock = SystemClock()
     assert (clock.now(), clock.awake()) == (readings[now], readings[awake])
