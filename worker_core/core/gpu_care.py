@@ -192,6 +192,8 @@ class GpuCare:
         reasons = "; ".join(self.troubles().values())
         text = failed.text and f"The GPU failed its test before the job: {failed.text}."
         failure = failed.failure or "device-lost"
+        if failure == "gpu-out-of-memory":
+            failure = "start-failed"  # others use its memory just now, which says nothing about the job
         return JobError(failure=failure, message=text or f"No GPU of this worker can be used now. {reasons}".strip())
 
     async def _settle(self, assigned: Assigned, end: AttemptEnd | None) -> None:

@@ -24,6 +24,9 @@ LEFTOVER_BYTES = 64 << 20
 """How far above where it was before the job the memory may stay."""
 PROBE_AGAIN_S = 60.0
 
+_BLAMES_DEVICE: tuple[FailureClass, ...] = (*DEVICE_FAILURES, "unsupported-gpu")
+"""What a failed test says about the GPU: not that others use its memory, nor that the test could not be run."""
+
 Tested = Literal["before-job", "asked", "after-sleep", "new-driver"]
 """Why a GPU was tested."""
 
@@ -96,9 +99,10 @@ def take_test(state: GpuState, why: Tested, result: ProbeResult, now: float) -> 
         state.untested = None
         if why in ("asked", "new-driver"):
             state.failures, state.quarantined, state.memory_limit = 0, "", None
-    elif result.failure != "gpu-out-of-memory":
+    else:
         state.test_at = now + PROBE_AGAIN_S
-        _strike(state, result.text)
+        if result.failure in _BLAMES_DEVICE:
+            _strike(state, result.text)
         if state.quarantined:
             state.untested = None
 

@@ -19,6 +19,7 @@ TIMES_MEDIAN = 10.0
 _REMEMBERED, _LEAST_MEANS = 61, 3
 """Fewer could all be of one stall."""
 _LOOK_S = 1.0
+_OVERSLEPT_S = 5.0
 
 
 class Pulse(Protocol):
@@ -92,9 +93,13 @@ class StallWatch:
 
     def _sleep(self, seconds: float, patience_s: float) -> None:
         """Sleep until a stall could be due; if this thread then cannot run, the stacks are written without it."""
+        began = time.monotonic()
         faulthandler.dump_traceback_later(seconds + patience_s, file=sys.stderr)
         self._ended.wait(seconds)
         faulthandler.cancel_dump_traceback_later()
+        if time.monotonic() - began > seconds + _OVERSLEPT_S:
+            # This whole process was stopped, or its computer slept: it stood still, but not by its own fault.
+            self._excused_at = time.monotonic()
 
     def _still_s(self) -> float:
         """Return for how long no step has ended."""

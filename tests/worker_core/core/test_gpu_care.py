@@ -21,8 +21,10 @@ from worker_core.jobs.runtime import Runtime
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import AttemptEnd
 from worker_core.machine.clocks import SystemClock
+from worker_core.machine.gpu_session import of_windows_session
 from worker_core.machine.sources import SETTING
 from worker_core.wire.codec import encode
+from worker_core.wire.failure_rules import RULES
 from worker_core.wire.frames import JobError, Usage
 from worker_core.wire.pairing import Gpu
 from worker_core.wire.probe import ProbeResult
@@ -225,6 +227,26 @@ async def test_a_second_job_waits_for_the_memory_of_the_first(desk: Desk) -> Non
     assert not waiting.done()
     desk.cards.gpus = (gpu(1),)
     assert (await waiting).uuids == ("GPU-1",)
+
+
+async def test_memory_that_others_use_just_now_does_not_fail_the_job_for_good(desk: Desk) -> None:
+    crowded = ProbeResult(ok=False, failure="gpu-out-of-memory", text="only 12 MiB of its memory are free")
+    desk.cards.probes = {"GPU-1": crowded}
+    with pytest.raises(NoGpu, match="12 MiB") as refused:
+        await desk.care.assign(MUST, asyncio.Event())
+    assert RULES[refused.value.error.failure].retry == "again"
+    assert desk.care.held() == ()
+
+
+async def test_a_worker_that_runs_as_a_service_claims_no_gpu_and_says_why(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker_core.core.gpu_care.gpu_session_obstacle", lambda: of_windows_session(0))
+    care = await desk.open()
+    assert care.held() == ("GPU-1",)
+    assert "log on" in care.troubles()["gpu-session"]
+    with pytest.raises(NoGpu, match="log on"):
+        await care.assign(MUST, asyncio.Event())
 
 
 async def test_what_the_journal_says_of_gpus_need_not_make_sense(desk: Desk) -> None:

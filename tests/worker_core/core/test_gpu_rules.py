@@ -26,6 +26,7 @@ from worker_core.core.gpu_rules import (
 from worker_core.wire.codec import decode, encode
 from worker_core.wire.probe import ProbeResult
 from worker_core.wire.status import GpuShown
+from worker_core.wire.vocabulary import FailureClass
 
 PASSED = ProbeResult(ok=True)
 FAILED = ProbeResult(ok=False, failure="device-lost", text="CUDA unknown error")
@@ -55,6 +56,15 @@ def test_three_device_failures_in_a_row_are_once_too_often() -> None:
     assert hold(state) == "gpu-quarantined"
     assert "CUDA unknown error" in sentence("gpu-quarantined", "Test GPU", state)
     assert "--retest-gpu" in sentence("gpu-quarantined", "Test GPU", state)
+
+
+@pytest.mark.parametrize("failure", ["start-failed", "gpu-out-of-memory"])
+def test_a_test_that_says_nothing_about_the_device_does_not_count(failure: FailureClass) -> None:
+    state = GpuState(failures=2)
+    woke(state, 0.0)
+    take_test(state, "after-sleep", ProbeResult(ok=False, failure=failure), 0.0)
+    assert (state.failures, hold(state)) == (2, "gpu-untested")
+    assert due_test(state, 60.0) == "after-sleep"
 
 
 def test_a_job_that_trained_ends_the_row_and_a_test_alone_does_not() -> None:

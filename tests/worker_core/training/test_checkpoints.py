@@ -90,3 +90,19 @@ def test_arrays_other_than_the_header_says_are_refused_even_under_their_own_hash
     path.write_bytes(data)
     with pytest.raises(JobFailure, match="other arrays"):
         load_checkpoint(path, hashlib.sha256(data).hexdigest(), SPEC)
+
+
+def test_the_newest_whole_checkpoint_is_found_and_torn_ones_are_set_aside_and_named(tmp_path: Path) -> None:
+    store, said = store_in(tmp_path, keep=5), list[str]()
+    paths = [tmp_path / store.save(ARRAYS, {"step": step}, step, float(step)).path for step in range(4)]
+    paths[3].write_bytes(paths[3].read_bytes()[:-7])
+    paths[2].unlink()
+    found = store.newest(said.append)
+    assert found is not None
+    assert found[1:] == ({"step": 1}, 1)
+    assert "step-000000000003.safetensors" in said[0]
+    assert "set aside as step-000000000003.torn" in said[0]
+    assert "is missing" in said[1]
+    assert paths[3].with_suffix(".torn").exists()
+    assert names(tmp_path) == [0, 1]
+    assert store_in(tmp_path / "empty").newest(said.append) is None
