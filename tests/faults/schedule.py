@@ -108,8 +108,9 @@ class Schedule:
         with site.client(attempts=2) as client:
             actions = Actions(site, observer, client, self._tell, self._disks)
             self._carry_out(site, actions)
+            calm = time.monotonic()
             self._calm(site, actions)
-            self._await_rest(site, observer, client)
+            self._await_rest(site, observer, client, calm)
             evidence = gather(site.url, site.token, client, observer.jobs)
             self.outcome.faults, self.outcome.network = actions.done, site.proxy.book.hits
             self._judge(site, observer, evidence)
@@ -174,8 +175,7 @@ class Schedule:
                 self._tell(f"cancel {job.name}")
                 actions.client.cancel(job_id)
 
-    def _await_rest(self, site: Site, observer: Observer, client: CoordinatorClient) -> None:
-        calm = time.monotonic()
+    def _await_rest(self, site: Site, observer: Observer, client: CoordinatorClient, calm: float) -> None:
         recovered: float | None = None
         while True:
             self._refuse_to_go_on_when_stopped()
