@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -30,10 +31,10 @@ class Point(NamedTuple):
 
 
 class Watch:
-    """Reads the processor time of groups of processes at short intervals, from its start to its end or theirs."""
+    """Reads the processor time of groups of processes at short intervals; what one has used stays when it ends."""
 
     def __init__(self, *groups: Sequence[int]) -> None:
-        self._groups = groups
+        self._groups = [dict.fromkeys(group, 0.0) for group in groups]
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="processor times", daemon=True)
         self.samples: list[Sample] = []
@@ -50,11 +51,11 @@ class Watch:
 
     def _run(self) -> None:
         while not self._ended.wait(EVERY_S):
-            try:
-                seconds = tuple(sum(map(processor_s, group)) for group in self._groups)
-            except (OSError, psutil.Error):
-                return  # one of them has ended: what was read so far counts
-            self.samples.append(Sample(time.time(), seconds))
+            for group in self._groups:
+                for pid in group:
+                    with suppress(OSError, psutil.Error):
+                        group[pid] = processor_s(pid)
+            self.samples.append(Sample(time.time(), tuple(sum(group.values()) for group in self._groups)))
 
 
 def processor_s(pid: int) -> float:

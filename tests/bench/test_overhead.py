@@ -1,6 +1,8 @@
 """The overhead is told apart into what a decision costs and what a run costs once, with how sure that is."""
 
 import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -31,6 +33,20 @@ def test_a_watch_reads_running_processes_until_they_end() -> None:
         while len(watch.samples) < 2:
             time.sleep(0.01)
     assert watch.samples[0].seconds[0] < watch.samples[1].seconds[0]
+
+
+def test_what_a_process_used_stays_when_it_ends() -> None:
+    with (
+        subprocess.Popen([sys.executable, "-c", "sum(range(3_000_000)); input()"], stdin=subprocess.PIPE) as short,
+        Watch([os.getpid()], [short.pid]) as watch,
+    ):
+        while not watch.samples or watch.samples[-1].seconds[1] < 0.02:
+            time.sleep(0.01)
+        short.communicate(b"\n", timeout=60)
+        known = len(watch.samples)
+        while len(watch.samples) < known + 2:
+            time.sleep(0.01)
+    assert watch.samples[-1].seconds[1] >= 0.02
 
 
 @pytest.mark.parametrize(
