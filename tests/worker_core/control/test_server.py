@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from worker_core.control import server as module
 from worker_core.control.endpoint import read_endpoint
 from worker_core.control.messages import MAX_CLIENTS, MAX_LINE_BYTES, Hello, MetricEvent, Request, Subscribe
 from worker_core.control.server import ControlServer
@@ -326,3 +327,29 @@ async def _speak(paths: Paths, said: bytes) -> bytes:
         return b""
     finally:
         writer.close()
+
+
+async def test_a_full_disk_hides_a_worker_from_its_faces_only_until_there_is_room(
+    tmp_path: Path, answers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, full = module.write_endpoint, [OSError(28, "No space left on device")] * 2
+
+    def write(paths: Paths, endpoint: Any) -> None:
+        if full:
+            raise full.pop()
+        honest(paths, endpoint)
+
+    monkeypatch.setattr(module, "write_endpoint", write)
+    monkeypatch.setattr(module, "_PUBLISH_AGAIN_S", 0.01)
+    paths = find_paths(str(tmp_path / "home"))
+    private_folder(paths.data)
+    started = ControlServer(paths, answers, "0.0.0")
+    await started.start()
+    try:
+        assert read_endpoint(paths) is None
+        async with asyncio.timeout(10):
+            while read_endpoint(paths) is None:  # noqa: ASYNC110 - the file is all there is to see
+                await asyncio.sleep(0.01)
+    finally:
+        await started.stop()
+    assert read_endpoint(paths) is None

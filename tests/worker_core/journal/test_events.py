@@ -2,13 +2,15 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from worker_core.journal import writer
+from worker_core.journal import outbox, writer
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalError, NewAttempt
 from worker_core.wire.events import Dropped, Event, Gap, Log, Metric
@@ -265,3 +267,42 @@ async def test_numbers_that_are_none_are_kept(journal: Journal, attempt: Callabl
     found = await journal.next_events("att_1")
     assert found is not None
     assert found.events == (event,)
+
+
+async def test_a_slow_disk_is_noticed_while_events_wait_for_it(
+    journal: Journal, attempt: Callable[..., NewAttempt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await journal.add_attempt(attempt())
+    assert journal.stalled_s == 0.0
+    slow = threading.Event()
+    honest = outbox.insert_events
+
+    def insert(*arguments: Any) -> None:
+        slow.wait(10.0)
+        honest(*arguments)
+
+    monkeypatch.setattr(outbox, "insert_events", insert)
+    waiting = journal.append("att_1", line("slow"))
+    await asyncio.sleep(0.5)
+    assert not waiting.committed.done()
+    assert journal.stalled_s > 0.1
+    assert journal.fault == ""
+    slow.set()
+    await waiting.committed
+    assert journal.stalled_s == 0.0
+
+
+async def test_what_the_coordinator_refuses_is_set_aside_by_name_and_the_list_is_bounded(
+    journal: Journal, attempt: Callable[..., NewAttempt]
+) -> None:
+    await journal.add_attempt(attempt())
+    journal.append("att_1", metric(7))
+    await journal.replace_event("att_1", 0, "bad-event")
+    (item,) = await journal.set_aside_items()
+    assert (item.what, item.reason) == ("event 0: metrics loss of step 7", "bad-event")
+    for number in range(150):
+        await journal.set_aside("att_1", f"thing {number}", "too-large")
+    items = await journal.set_aside_items()
+    assert (len(items), items[0].what) == (100, "thing 149")
+    await journal.replace_event("att_1", 99, "there is no such event")
+    assert len(await journal.set_aside_items()) == 100
