@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert, select, update
 from coordinator.accounts.audit import WORKSTATION, record
 from coordinator.accounts.authorization import assert_worker_live
 from coordinator.accounts.ground import Ground
-from coordinator.storage.database import after_commit
+from coordinator.storage.database import AnyRow, after_commit
 from coordinator.storage.identity_log import Replacement, append_entry
 from coordinator.storage.schema import past_key, worker
 from worker_core.wire.problems import problem
@@ -31,9 +31,11 @@ class KeyChanges:
             return
         now = self._clock.now()
 
-        def check(conn: Connection) -> None:
-            assert_worker_live(conn, worker_id, session_id)
+        def check(conn: Connection) -> AnyRow:
+            row = assert_worker_live(conn, worker_id, session_id)
+            _check_undisputed(row)
             _check_new(conn, thumbprint)
+            return row
 
         await self._db.read(check)
         # Like a revocation it must outlive a restored database, which would bring the old key back.
@@ -41,8 +43,7 @@ class KeyChanges:
         await asyncio.to_thread(append_entry, self._data, entry)
 
         def write(conn: Connection) -> None:
-            row = assert_worker_live(conn, worker_id, session_id)
-            _check_new(conn, thumbprint)
+            row = check(conn)
             replace_key(conn, worker_id, row.thumbprint, thumbprint, now)
             detail = "a person chose Keep" if row.rekey_at is not None else ""
             record(conn, row.account_id, now, WORKSTATION, "key changed", row.id, row.name, detail)
@@ -58,6 +59,12 @@ def replace_key(conn: Connection, worker_id: str, old: str, new: str, now: float
     change = update(worker).where(worker.c.id == worker_id, worker.c.thumbprint == old)
     values = {"thumbprint": new, "conflict": None, "rekey_at": None, "rev": worker.c.rev + 1}
     conn.execute(change.values(**values))
+
+
+def _check_undisputed(row: AnyRow) -> None:
+    """Let nobody end a conflict by changing the key: which of two machines stays is for a person to say."""
+    if row.conflict is not None and row.rekey_at is None:
+        raise problem("credential-conflict", "a person decides in the console first which machine stays")
 
 
 def _check_new(conn: Connection, thumbprint: str) -> None:

@@ -5,7 +5,7 @@ import contextlib
 from dataclasses import dataclass
 
 from worker_core.control.messages import ErrorCode, PairArgs, PairOutcome
-from worker_core.core.enrollment import Enrollment, write_enrollment
+from worker_core.core.enrollment import Enrollment, read_farewell, write_enrollment
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalError
 from worker_core.link.address import Address
@@ -137,7 +137,7 @@ class PairingDesk:
     async def _ask_for_code(self, client: CoordinatorClient, args: PairArgs) -> PairingStarted:
         host = await asyncio.to_thread(lambda: read_host(self._sources.gpus.facts()))
         request = PairingRequest(
-            email=args.email, host=host, worker_version=self._version, device_name=args.name or None
+            email=args.email, host=host, worker_version=self._version, device_name=args.name or self._old_name()
         )
         try:
             return await until_answered(
@@ -147,6 +147,11 @@ class PairingDesk:
             raise PairingRefused("unreachable", f"no code from {client.link.address.url}: {fault}") from fault
         except (LinkFault, ProblemError) as fault:
             raise PairingRefused("refused", f"{client.link.address.url} gives no code: {fault}") from fault
+
+    def _old_name(self) -> str | None:
+        """The name this worker had before it was revoked or removed, for a person to approve again."""
+        farewell = read_farewell(self._journal)
+        return farewell.worker_name if farewell is not None else None
 
     async def _enroll(self, pairing: OpenPairing, approved: PairingApproved) -> None:
         await write_enrollment(

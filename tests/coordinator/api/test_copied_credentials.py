@@ -175,6 +175,12 @@ def test_a_key_change_needs_a_proof_by_the_new_key_for_this_token(coordinator, a
     assert refusal(worker.call("POST", "/v1/worker/key", KeyChange(proof="x"))).code == "bad-proof"
 
 
+def test_a_conflict_is_not_ended_by_changing_the_key_unasked(conflicting):
+    _, ada, worker, _, _ = conflicting
+    assert refusal(change_key(worker, OKPKey.generate_key("Ed25519"))).code == "credential-conflict"
+    assert ada.send("GET", f"/v1/workers/{worker.worker_id}").json()["conflict"]
+
+
 def test_a_dead_key_cannot_be_a_workers_again(coordinator, ada):
     worker = coordinator.worker(ada)
     first, fresh = worker.key, OKPKey.generate_key("Ed25519")

@@ -282,3 +282,18 @@ async def test_the_status_shows_whose_worker_it_is_and_who_approved_it(home: Hom
     worker = await home.pair("shown")
     shown = worker.status().worker
     assert (shown.account, shown.approved_by) == (EMAIL, EMAIL)
+
+
+async def test_a_removed_worker_says_so_and_offers_its_old_name_when_it_pairs_again(home: Home) -> None:
+    worker = await home.pair("phoenix")
+    worker_id = worker.status().worker.id
+    await asyncio.to_thread(home.ada.send, "POST", f"/v1/workers/{worker_id}/revoke")
+    await asyncio.to_thread(home.ada.send, "DELETE", f"/v1/workers/{worker_id}")
+    await home.until(lambda: worker.status().state == "revoked" and not home.paths.credential_file.exists())
+    assert worker.status().detail.startswith("Revoked by ada@example.org at ")
+    args = PairArgs(coordinator=home.live.url, email=EMAIL, credential_store="file")
+    pairing = await worker.begin_pairing(args)
+    code = {"user_code": pairing.started.user_code}
+    found = await asyncio.to_thread(home.ada.send, "POST", "/v1/console/pairings/lookup", code)
+    assert found.json()["device_name"] == "phoenix"
+    worker.cancel_pairing()
