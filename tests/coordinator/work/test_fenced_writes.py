@@ -66,9 +66,10 @@ def write(hand: Any, target: Target, what: str) -> Any:
 
 def said(response: Any) -> str:
     """What an answer says: its code, the verdict of a heartbeat, or its status."""
-    if response.status_code == 200 and "leases" in response.json():
+    kind = response.headers.get("content-type", "")
+    if kind == "application/json" and "leases" in response.json():
         return response.json()["leases"][0]["verdict"]
-    if response.headers.get("content-type") == "application/problem+json":
+    if kind == "application/problem+json":
         return response.json()["code"]
     return str(response.status_code)
 
@@ -129,11 +130,10 @@ def revoked(hand: Any, target: Target, scene: Any) -> None:
 
 def replaced(hand: Any, target: Target, scene: Any) -> None:
     old = target.writer
-    token, session = old.token, getattr(old, "session_id", None)
+    token = old.token
     held = {"attempt_id": target.grant.id, "epoch": target.grant.epoch, "phase": "running", "next_seq": 0}
     scene.reconnect(old, held)
     old.token = token
-    del session
 
 
 def unknown(hand: Any, target: Target, _: Any) -> None:
