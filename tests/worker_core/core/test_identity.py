@@ -297,3 +297,4 @@ async def test_a_removed_worker_says_so_and_offers_its_old_name_when_it_pairs_ag
     found = await asyncio.to_thread(home.ada.send, "POST", "/v1/console/pairings/lookup", code)
     assert found.json()["device_name"] == "phoenix"
     worker.cancel_pairing()
+    await worker.decision()
