@@ -50,8 +50,11 @@ class JobSafety:
     async def look(self) -> None:
         """Find the strongest containment that works now."""
         found = await asyncio.to_thread(find_containment, self._paths)
-        if found.by != self.confinement.containment.by:
-            log.info("jobs are contained by: %s %s", found.by, found.detail)
+        if not self._looked or found.by != self.confinement.containment.by:
+            if is_contained(found):
+                log.info("jobs are contained by %s", found.by)
+            else:
+                log.warning("nothing keeps jobs from the owner's files: %s", found.detail)
         self.confinement = Confinement(found, self.confinement.policy)
         self._looked = True
         self.on_change()
