@@ -7,6 +7,7 @@ import msgspec
 from coordinator.console.benchmarks import benchmark_rows
 from coordinator.console.charts import grouped_plots, pinned_plots, series_for_browser, summary_words
 from coordinator.storage.metrics import AttemptEdge, Bucket, MetricHead, Series
+from worker_core.wire.client import FlagView
 from worker_core.wire.codec import Number
 
 
@@ -62,11 +63,13 @@ def test_values_that_are_not_finite_are_gaps_with_marks() -> None:
     ]
     edges = [AttemptEdge(1, 0), AttemptEdge(2, 4)]
     series = Series(name="a", points=points, edges=edges, total=5, exact=False)
-    shown = json.loads(msgspec.json.encode(series_for_browser(series, head("a"))))
+    flags = [FlagView(attempt=1, step=2**60, flag="nan", text="the loss is NaN", action="warn")]
+    shown = json.loads(msgspec.json.encode(series_for_browser(series, head("a"), flags)))
     assert shown["x"] == [1, 3, 2**53]
     assert shown["last"] == [1.5, None, 0.0]
     assert shown["marks"] == [[3, "NaN", 1], [3, "+∞", 1]]
     assert shown["edges"] == [[0, 1], [4, 2]]
+    assert shown["flags"] == [[2**53, "NaN"]]
 
 
 def test_benchmarks_pair_the_untrained_with_the_trained_policy() -> None:
