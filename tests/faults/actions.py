@@ -160,6 +160,10 @@ class Actions:
         return lambda: station.readings.say(disk_free_bytes=None)
 
     def _move_clock(self, station: Station, fault: Fault) -> Undo | None:
+        if fault.kind == "worker-sleeps" and fault.target % 2:
+            # The system tells beforehand, and gives the worker a moment.
+            station.readings.say(power="sleeping")
+            return lambda: self._wake(station, fault)
         if fault.kind == "worker-sleeps":
             station.readings.sleep(10 + fault.size * 3600)
         elif fault.kind == "coordinator-sleeps":
@@ -168,6 +172,10 @@ class Actions:
             station.readings.say(wall_offset_s=(fault.size - 0.5) * 2 * _DAY_S)
             return lambda: station.readings.say(wall_offset_s=0.0)
         return None
+
+    def _wake(self, station: Station, fault: Fault) -> None:
+        station.readings.sleep(10 + fault.size * 3600)
+        station.readings.say(power="awake")
 
     # Network
 
