@@ -40,6 +40,8 @@ _BARRED: dict[Reason, str] = {
     "confirm-needed": "The coordinator was restored from a backup. A person has to confirm it in the console.",
 }
 """Why a worker that is paired gets no offers, by what its life says; each needs a person."""
+_OF_THE_DISK: tuple[Reason, ...] = ("disk-full", "journal-unwritable")
+"""Troubles that stand beside every state, also that of a worker without a coordinator."""
 _TELLS_WHY_OFFLINE = ("coordinator-unreachable", "cannot-authenticate", "wrong-coordinator", "clock-wrong")
 
 
@@ -141,7 +143,8 @@ def _blocked(facts: Facts) -> bool:
 
 def _reasons(facts: Facts, state: WorkerState) -> tuple[Reason, ...]:
     if state in ("unpaired", "pairing", "revoked"):
-        return ("copied-home",) if facts.foreign is not None else ()
+        copied = ("copied-home",) if facts.foreign is not None else ()
+        return (*copied, *(reason for reason in facts.troubles if reason in _OF_THE_DISK))
     reasons: list[Reason] = []
     if state in ("paused", "draining", "problem", "offline") or facts.life.slot != "free":
         reasons += {"run": [], "drain": ["drained"], "stop": ["stopped"]}[facts.life.mode]
