@@ -5,6 +5,7 @@ Marks are counted in memory and written down once a second, so what a crash forg
 
 import json
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 from typing import cast
 
 from sqlalchemy import Connection, delete, select
@@ -78,6 +79,10 @@ class RateLimit:
         dirty, self._dirty = self._dirty, set()
         return {key: list(self._fresh(key)) for key in dirty}
 
+    def mark_changed(self, keys: Iterable[str]) -> None:
+        """Tell of keys again: they could not be written down."""
+        self._dirty.update(keys)
+
     def aged(self) -> None:
         """Forget keys whose marks no longer count."""
         for key in [key for key in self._marks if not self._fresh(key)]:
@@ -119,8 +124,14 @@ class RateBook:
     async def flush(self) -> None:
         """Write down what changed."""
         changed = {name: limit.changed() for name, limit in self._limits.items()}
-        if any(changed.values()):
+        if not any(changed.values()):
+            return
+        try:
             await self._db.write(lambda conn: _write(conn, changed))
+        except Exception:
+            for name, keys in changed.items():
+                self._limits[name].mark_changed(keys)
+            raise
 
     async def tidy(self) -> None:
         """Forget what no longer counts."""

@@ -136,3 +136,18 @@ async def test_marks_of_a_clock_that_was_ahead_do_not_lock_for_years(database):
     rate = again.limit("codes", 1, 60.0)
     await again.load()
     assert rate.wait_s("ada") == pytest.approx(60.0)
+
+
+async def test_what_could_not_be_written_is_written_the_next_time(database, monkeypatch):
+    book = RateBook(database, HandClock())
+    book.limit("codes", 1, 60.0).mark("ada")
+
+    async def fail(_) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(database, "write", fail)
+        with pytest.raises(OSError, match="no space"):
+            await book.flush()
+    await book.flush()
+    assert [row.key for row in database.read_sync(lambda conn: conn.execute(select(rate_mark)).all())] == ["ada"]
