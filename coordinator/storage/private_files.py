@@ -1,5 +1,6 @@
 """Write files that only the coordinator's user may read, whole or not at all."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -21,16 +22,27 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def append_private(path: Path, line: bytes) -> None:
-    """Add one line to a 0600 file and wait until it is on the disk."""
+    """Add one line to a 0600 file and wait until it is on the disk.
+
+    A line that an earlier power cut or full disk left half-written stays a line of its own and spoils no other.
+    """
     made = not path.exists()
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        os.write(handle, line + b"\n")
+        size = os.lseek(handle, 0, os.SEEK_END)
+        data = (b"" if size == 0 or _byte_at(handle, size - 1) == b"\n" else b"\n") + line + b"\n"
+        if os.write(handle, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         os.fsync(handle)
     finally:
         os.close(handle)
     if made:
         sync_folder(path.parent)
+
+
+def _byte_at(handle: int, offset: int) -> bytes:
+    os.lseek(handle, offset, os.SEEK_SET)
+    return os.read(handle, 1)
 
 
 def sync_folder(folder: Path) -> None:

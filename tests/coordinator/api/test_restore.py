@@ -11,6 +11,7 @@ from joserfc.jwk import OKPKey
 from coordinator.errors import HostError
 from coordinator.storage.database import Database
 from coordinator.storage.generation import Generation, Settled, Stamp, settle
+from coordinator.storage.private_files import append_private
 from worker_core.wire.codec import decode
 from worker_core.wire.ids import new_id
 from worker_core.wire.problems import Problem
@@ -133,6 +134,8 @@ def test_a_half_written_line_of_the_log_is_left_out(start_coordinator, tmp_path)
     backed_up(live, tmp_path / "backup.db")
     ada.send("POST", f"/v1/workers/{worker.worker_id}/revoke")
     log = live.data / "revocations.log"
-    log.write_bytes(b'{"typ":"revo\n' + log.read_bytes())
+    half_written, whole = b'{"typ":"revo', log.read_bytes()
+    log.write_bytes(half_written)
+    append_private(log, whole.rstrip(b"\n"))
     again = restored(live, tmp_path / "backup.db", start_coordinator)
     assert refusal(moved_to(worker, again).try_connect()).code == "worker-revoked"
