@@ -188,7 +188,7 @@ class AttemptRun:
             await self._note_process(job)
             code = await self._watch_until_exit(job)
             starved = out_of_memory_kills() > kills_before or out_of_memory_in(job.held.group) > 0
-            tree = await self._end_tree()
+            tree = await self._end_tree(job)
             await self._drain(following)
         finally:
             for task in (*following, measuring):
@@ -218,7 +218,7 @@ class AttemptRun:
     def _catch_up(self) -> None:
         """Do what was asked for while the process was being started."""
         if self._watch.killed:
-            self._begin_end()
+            self._perform("kill")
         elif self._watch.cause is not None:
             self._perform("order-stop")
 
@@ -254,17 +254,16 @@ class AttemptRun:
         if action == "order-stop" and self._channel:
             self._channel.order("stop", self._watch.grace_s)
         elif action == "kill" and self._job:
-            self._begin_end()
+            self._begin_end(self._job.kill)
 
-    def _begin_end(self) -> asyncio.Future[TreeEnd]:
-        assert self._job is not None
-        self._ended = asyncio.ensure_future(asyncio.to_thread(self._job.end_tree, _KILL_LIMIT_S))
+    def _begin_end(self, end: Callable[[float], TreeEnd]) -> asyncio.Future[TreeEnd]:
+        self._ended = asyncio.ensure_future(asyncio.to_thread(end, _KILL_LIMIT_S))
         return self._ended
 
-    async def _end_tree(self) -> TreeEnd:
+    async def _end_tree(self, job: StartedJob) -> TreeEnd:
         """Kill what is left when the main process is gone, and wait until nothing is."""
         before = (await self._ended).killed if self._ended else 0
-        last = await self._begin_end()
+        last = await self._begin_end(job.end_tree)
         return TreeEnd(before + last.killed, last.left)
 
     async def _drain(self, following: Sequence[asyncio.Future[None]]) -> None:

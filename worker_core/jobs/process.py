@@ -70,6 +70,15 @@ def end_tree(
         time.sleep(_STEP_S)
 
 
+def kill_at_once(identity: ProcessIdentity) -> None:
+    """Kill one process without looking for others; nothing happens when it has ended."""
+    if is_running(identity):
+        try:
+            _kill(psutil.Process(identity.pid))
+        except psutil.NoSuchProcess:
+            return
+
+
 def find_tree(identity: ProcessIdentity | None, attempt_id: str) -> list[psutil.Process]:
     """Return the live processes of a job."""
     root = identity.pid if identity and is_running(identity) else None

@@ -14,6 +14,8 @@ def gpu_nodes(devices: Sequence[str] | None, root: Path = Path("/")) -> list[Pat
     if not found and (root / "dev/kfd").exists():
         # ROCm has no device file per GPU for computing; HIP_VISIBLE_DEVICES alone chooses.
         found = [root / "dev/kfd", *_render_nodes(root)]
+    if not found:
+        found = [root / "dev/dxg"]  # Linux under Windows: one door for all
     return [node for node in found if node.exists()]
 
 
@@ -31,9 +33,13 @@ def _of_nvidia(devices: Sequence[str], root: Path) -> Iterator[Path]:
     chosen = [cards[uuid] for uuid in devices if uuid in cards]
     if not chosen and any(uuid.startswith("MIG-") for uuid in devices):
         chosen = list(cards.values())
-    if not chosen:
+    if cards and not chosen:
         return
-    yield from (root / "dev" / name for name in _NVIDIA_SHARED)
+    yield from (root / "dev" / name for name in _NVIDIA_SHARED if (root / "dev" / name).exists())
+    if not cards:
+        # A container may show the devices and not the driver's list; it has them chosen already.
+        yield from sorted((root / "dev").glob("nvidia[0-9]*"))
+        return
     yield root / "dev/nvidia-caps"
     for card in chosen:
         yield root / f"dev/nvidia{card.minor}"

@@ -53,6 +53,17 @@ def test_a_part_of_a_card_comes_with_the_cards_that_may_hold_it(machine: Path) -
     assert {"nvidia0", "nvidia1"} <= set(names(machine, "MIG-44444444-dddd"))
 
 
+def test_a_container_that_hides_the_driver_s_list_shows_what_it_has(tmp_path: Path) -> None:
+    for name in ("nvidiactl", "nvidia3"):
+        node(tmp_path, name)
+    assert names(tmp_path, ONE) == ["nvidiactl", "nvidia3"]
+
+
+def test_linux_under_windows_has_one_door(tmp_path: Path) -> None:
+    node(tmp_path, "dxg")
+    assert names(tmp_path, ONE) == ["dxg"]
+
+
 def test_an_amd_card_is_reached_through_its_one_door(tmp_path: Path) -> None:
     node(tmp_path, "kfd")
     node(tmp_path, "dri/renderD128")
