@@ -66,7 +66,7 @@ def _spec(seconds: float, memory_gb: float) -> dict[str, object]:
         "training": {"cycles": 10_000, "simulators": 1, "decisions_per_cycle": 500, "rollout_fragment_length": 16},
         "ppo": {"minibatch_size": 16, "n_epochs": 1},
         "benchmark": {"episodes_per_scenario": 1},
-        "limits": {"max_memory_gb": memory_gb},
+        "limits": {"max_memory_gb": memory_gb, "silence_seconds": 3600},
         "retry": {"max_attempts": 1},
         "health": {"stall": "warn"},
     }
