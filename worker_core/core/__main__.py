@@ -32,6 +32,7 @@ from worker_core.machine.host import boot_id
 from worker_core.machine.instance_lock import LockHeld, take_lock
 from worker_core.machine.known_secrets import learn_environment, learn_url
 from worker_core.machine.paths import Paths, find_paths
+from worker_core.machine.redaction import KNOWN_SECRETS
 from worker_core.machine.sources import find_sources
 from worker_core.wire.events import Metric
 
@@ -76,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
         return _fail(str(error))
     except Exception as error:
         if options.verbose:
-            raise
+            log.exception("the worker failed")
         return _fail(_describe(error))
     finally:
         close_logs()
@@ -86,9 +87,7 @@ def main(argv: Sequence[str]) -> int:
 async def _run(paths: Paths, settings: Settings, options: Options) -> int:
     """Wire everything up, run until the worker has left, take everything down in reverse."""
     sources = find_sources()
-    journal = await open_when_possible(
-        lambda: Journal.open(paths.state_db, boot_id=boot_id(), wall=sources.clock.wall)
-    )
+    journal = await open_when_possible(lambda: Journal.open(paths.state_db, boot_id=boot_id(), wall=sources.clock.wall))
     worker = Worker(paths, journal, sources, settings, options.started_by, options.once)
     if options.once and worker.known.enrollment is None:
         await journal.close()
@@ -195,7 +194,7 @@ def _describe(error: Exception) -> str:
 
 
 def _fail(text: str) -> int:
-    print(f"stoker: {text}", file=sys.stderr)  # noqa: T201
+    print(KNOWN_SECRETS.redact(f"stoker: {text}"), file=sys.stderr)  # noqa: T201
     return EXIT_FAILED
 
 

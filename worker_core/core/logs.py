@@ -8,7 +8,9 @@ import logging.handlers
 import os
 import shutil
 import sys
+import threading
 from pathlib import Path
+from types import TracebackType
 
 from worker_core.machine.atomic_files import private_folder
 from worker_core.machine.paths import Paths
@@ -42,16 +44,24 @@ def open_logs(paths: Paths, level: str, verbose: bool) -> None:
         root.addHandler(handler)
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.WARNING)
+    sys.excepthook = _log_crash
+    threading.excepthook = lambda seen: _log_crash(seen.exc_type, seen.exc_value, seen.exc_traceback)
     if unwritable:
         log.warning("%s", unwritable)
 
 
 def close_logs() -> None:
     """Flush and close what :func:`open_logs` opened."""
+    sys.excepthook, threading.excepthook = sys.__excepthook__, threading.__excepthook__
     root = logging.getLogger()
     for handler in tuple(root.handlers):
         root.removeHandler(handler)
         handler.close()
+
+
+def _log_crash(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    """Send an error that nobody handled where all goes: bounded, and without secrets."""
+    log.error("an error nobody handled", exc_info=(kind, error or kind(), trace))
 
 
 def bound_log(path: Path) -> None:
