@@ -121,9 +121,9 @@ def judge(standing: Standing, newcomer: Newcomer, now: float, numbers: Numbers) 
         return Alarm("replaced-start" if newcomer.instance_id in standing.replaced_at else "unknown-start")
     if (ended_at := _replaced_at(standing, newcomer)) is not None:
         return Late() if now - ended_at <= numbers.late_s else Alarm("replaced-start")
-    if present is None:
+    if present is None or present.restored:
         return Welcome()
-    if present.instance_id not in newcomer.previous and not present.restored:
+    if present.instance_id not in newcomer.previous:
         return Alarm("unknown-start")
     if present.boot_id == newcomer.boot_id or not present.alive:
         return Welcome()

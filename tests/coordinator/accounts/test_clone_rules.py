@@ -67,8 +67,9 @@ def test_a_start_that_does_not_name_the_present_one_is_an_alarm() -> None:
 
 
 def test_after_a_restore_the_present_start_proves_nothing() -> None:
-    restored = replace(PRESENT, restored=True, alive=False)
+    restored = replace(PRESENT, restored=True)
     assert verdict(start("nine", "eight", boot="boot-9"), incumbent=restored) == Welcome()
+    assert verdict(start("nine", "two", boot="boot-9"), incumbent=restored) == Welcome()
 
 
 def test_a_start_that_was_replaced_may_be_late_but_not_long() -> None:
