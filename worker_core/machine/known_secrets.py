@@ -10,7 +10,7 @@ from worker_core.machine.redaction import KNOWN_SECRETS
 
 _SECRET_VALUES = re.compile(r'"(?:d|token|secret|key|password)"\s*:\s*"([^"]+)"')
 _MAX_FILE_BYTES = 64 * 1024
-_OURS = ("STOKER_TOKEN", "STOKER_PASSWORD")
+_OURS = ("STOKER_TOKEN",)
 
 
 def learn_environment(environment: Mapping[str, str], names: Iterable[str] = ()) -> None:
