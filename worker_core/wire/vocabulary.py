@@ -68,7 +68,8 @@ ReleaseReason = Literal["stopped", "shutdown", "crash", "not-held", "expired", "
 
 Reason = str
 """A reason code beside a state: ``drained``, ``stopped``, ``keystore-locked``, ``coordinator-unreachable``,
-``clock-wrong``, ``cannot-authenticate``, ``wrong-coordinator``, ``disk-full``, ``journal-unwritable``,
+``clock-wrong``, ``cannot-authenticate``, ``wrong-coordinator``, ``credential-conflict``, ``confirm-needed``,
+``upgrade-required``, ``copied-home``, ``asks-for-renewal``, ``disk-full``, ``journal-unwritable``,
 ``outbox-full``, ``disk-slow``, ``device-missing``, ``no-containment``, ``job-stuck``,
 ``gpu-quarantined``, ``gpu-untested``, ``gpu-memory-held``, ``gpu-busy``, ``gpu-session``, ``owner:<rule>``."""
 
