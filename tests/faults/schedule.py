@@ -27,7 +27,7 @@ from worker_core.wire.problems import ProblemError
 from worker_core.wire.vocabulary import JOB_END_STATES
 
 LOOK_EVERY_S = 0.4
-REST_S = 150.0
+REST_S = 300.0
 """Within this all is at rest after calm has returned, on however crowded a machine."""
 FRAGMENT = 32
 _SMALL_DISK_MB = 24
