@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "longest_silence_s": round(longest, 1),
         "job": job.state,
         "error_class": attempts[-1].error_class if attempts else None,
+        "reason": job.reason,
         "core_survived": status is not None and status.pid == core,
         "not_as_wanted": int(
             not (attempts and attempts[-1].error_class == "out-of-memory" and status is not None and status.pid == core)
