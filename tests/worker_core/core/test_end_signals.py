@@ -96,7 +96,7 @@ async def terminal(bench: Any) -> Any:
 
 async def running(bench: Any, terminal: Any, **spec: Any) -> str:
     attempt = bench.offer(**spec)
-    await bench.until(lambda: bench.coordinator.events[attempt], timeout_s=20)
+    await bench.until(lambda: bench.coordinator.events[attempt], timeout_s=60)
     return attempt
 
 
