@@ -79,7 +79,8 @@ NEEDED: dict[str, dict[str, str]] = {
     "app": QT,
 }
 
-ON_REQUEST = {"campaign", "codes", "fuzz", "learn", "link", "outage", "torn"}  # benchmarks of many minutes: only by name
+# Benchmarks of many minutes: only by name.
+ON_REQUEST = {"campaign", "codes", "fuzz", "learn", "link", "outage", "starve", "torn", "trees"}
 
 
 class Stop(Exception):
