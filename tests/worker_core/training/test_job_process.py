@@ -189,10 +189,10 @@ def test_slow_work_is_told_of_at_least_every_few_seconds(shop: JobShop) -> None:
     assert len({status.step for status in statuses}) == len(statuses)
 
 
-def test_nothing_is_written_outside_checkpoints_results_and_tmp(shop: JobShop) -> None:
+def test_nothing_is_written_outside_checkpoints_results_and_tmp_but_the_last_word(shop: JobShop) -> None:
     job = shop.run(quick_spec())
     made = {path.name for path in job.workspace.iterdir()}
-    assert made == {"spec.json", "job.json", "stdout.txt", "checkpoints", "results"}
+    assert made == {"spec.json", "job.json", "stdout.txt", "checkpoints", "results", "last-word.json"}
     assert not list(job.workspace.rglob(".*"))
 
 
