@@ -1,6 +1,6 @@
 """Lines of a job's output: the same whatever the chunks, bounded, without progress bars."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker_core.jobs.lines import LINES_PER_SECOND, LineRate, LineSplitter
@@ -55,6 +55,7 @@ def test_more_lines_than_allowed_in_a_second_are_counted() -> None:
     assert rate.take_dropped() == 0
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.binary(max_size=9000), max_size=4), st.integers(0, 20_000))
 def test_pieces_of_long_lines_end_between_letters(chunks: list[bytes], letters: int) -> None:
     splitter = LineSplitter(Redactor())
@@ -66,7 +67,8 @@ def test_pieces_of_long_lines_end_between_letters(chunks: list[bytes], letters: 
         assert "".join(lines) == text
 
 
-@given(st.integers(0, 3 * MAX_LINE_BYTES), st.integers(1, 9000))
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 3 * MAX_LINE_BYTES), st.integers(20, 9000))
 def test_a_secret_at_the_end_of_a_piece_is_found(before: int, chunk: int) -> None:
     secrets = Redactor()
     secrets.add("hunter2-hunter2-hunter2")

@@ -146,7 +146,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(EVENTS, max_size=60), st.sampled_from(["logs", "metrics"]))
 def test_a_run_keeps_every_number_and_every_count_and_only_shrinks(events: list[Event], level: str) -> None:
     rows = [Row(seq, seqs_of(event), len(encode(event)), event) for seq, event in enumerate(events)]

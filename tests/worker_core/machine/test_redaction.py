@@ -45,7 +45,7 @@ def redactor_of(*secrets: str | bytes) -> Redactor:
 def test_a_secret_is_found_in_every_form(name: str) -> None:
     encode = ENCODINGS[name]
 
-    @settings(max_examples=30)
+    @settings(max_examples=30, deadline=None)
     @given(SECRETS, AROUND, AROUND)
     def check(secret: str, before: str, after: str) -> None:
         text = before + encode(secret) + after
@@ -55,7 +55,7 @@ def test_a_secret_is_found_in_every_form(name: str) -> None:
     check()
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(SECRETS, st.binary(max_size=9), st.binary(max_size=9), st.booleans())
 @example("secret-secret", b"", b"", False)
 def test_a_secret_inside_base64_is_found_at_each_of_its_three_places(
@@ -69,7 +69,7 @@ def test_a_secret_inside_base64_is_found_at_each_of_its_three_places(
     assert len(redacted) - len(MASK) <= 4 * (-(-len(before) // 3) + -(-len(after) // 3)) + 8
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(SECRETS, min_size=1, max_size=3), st.data())
 def test_a_stream_gives_the_same_wherever_its_pieces_end(secrets: list[str], data: st.DataObject) -> None:
     redactor = redactor_of(*secrets)
