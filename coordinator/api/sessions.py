@@ -58,7 +58,7 @@ async def unpair(request: Request) -> Response:
     try:
         caller = await require_worker(request)
     except ProblemError as refusal:
-        if refusal.code in ("worker-revoked", "worker-unknown"):
+        if refusal.code in ("worker-revoked", "worker-unknown", "key-replaced"):
             return no_content()
         raise
     await services_of(request).workers.revoke_itself(caller.worker_id)

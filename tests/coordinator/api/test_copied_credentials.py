@@ -96,6 +96,8 @@ def test_keep_gives_the_original_a_new_key_and_shuts_the_copy_out(conflicting):
     assert (view["conflict"], view["rekeying"], view["state"]) == (None, False, "available")
     worker.key = old_key
     assert refusal(worker.call("POST", "/v1/heartbeat", {"n": 3})).code == "key-replaced"
+    assert worker.call("DELETE", "/v1/worker").status_code == 204, "a dead key unpairs nobody, and may say so"
+    assert ada.send("GET", f"/v1/workers/{worker.worker_id}").json()["state"] == "available"
 
 
 def test_revoke_ends_both(conflicting):
