@@ -23,7 +23,6 @@ from coordinator.storage.artifacts import Artifact, NewArtifact, Upload
 from coordinator.storage.database import Database
 from worker_core.wire.client import BlobRequest
 from worker_core.wire.problems import problem
-from worker_core.wire.vocabulary import LIVE_ATTEMPT_STATES
 from worker_core.wire.work import ArtifactAnswer, ArtifactRequest, UploadTicket
 
 RECHECK_BYTES = 8 << 20
@@ -266,7 +265,8 @@ class ArtifactService:
         held = find_held(conn, attempt_id, caller.worker_id)
         if held is None:
             raise problem("not-found", f"this worker has no attempt {attempt_id}")
-        if held.attempt.state not in LIVE_ATTEMPT_STATES or held.attempt.epoch != held.job.epoch:
+        # A lost attempt comes back with its next heartbeat: what it fetches meanwhile must not fail its job for good.
+        if not may_write(held, held.attempt.epoch):
             raise problem("no-lease", f"the attempt is {held.attempt.state}")
         return held
 

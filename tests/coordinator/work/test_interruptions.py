@@ -186,6 +186,22 @@ def test_lost_contact_is_noticed_and_forgiven(start_coordinator, hand_of):
     assert hand.job(job_id)["state"] == "running"
 
 
+def test_a_lost_attempt_that_nobody_replaced_still_gets_its_inputs(start_coordinator, hand_of):
+    coordinator = start_coordinator(reaper_s=0.1)
+    hand = hand_of(coordinator.person("ada@example.org"))
+    worker = coordinator.worker(hand.person)
+    job_id = hand.submit()
+    first = hand.take(worker)
+    sha256 = hand.upload(worker, first, b"state", kind="checkpoint", name="step-1.safetensors", step=1)
+    assert hand.release(worker, first, checkpoint=sha256, step=1).status_code == 204
+    second = hand.take(worker)
+    coordinator.forward(316)
+    wait_for(lambda: hand.job(job_id)["state"] == "queued")
+    assert worker.call("GET", f"/v1/attempts/{second.id}/inputs/{sha256}").content == b"state"
+    assert hand.job(job_id)["state"] == "queued", "to read is not to own"
+    assert hand.verdict(worker, second) == "revived"
+
+
 def test_a_restart_keeps_everything_acknowledged_and_ends_nothing(start_coordinator, hand_of):
     coordinator = start_coordinator()
     hand = hand_of(coordinator.person("ada@example.org"))
