@@ -79,8 +79,14 @@ def test_a_demo_interrupted_while_it_starts_leaves_nothing(tmp_path: Path, ready
 
 def _below_with(demo: subprocess.Popen[str], words: str) -> list[psutil.Process] | None:
     below = _processes_below(demo)
-    lines = (" ".join(process.cmdline()) for process in below if process.is_running())
-    return below if any(words in line for line in lines) else None
+    return below if any(words in _command_of(process) for process in below) else None
+
+
+def _command_of(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""  # it has ended
 
 
 def _three_or_more(demo: subprocess.Popen[str]) -> list[psutil.Process] | None:

@@ -14,6 +14,7 @@ from worker_core.jobs.process import ProcessIdentity, end_tree
 from worker_core.jobs.sandbox.cell import is_contained, shown
 from worker_core.jobs.sandbox.confinement import Confinement, Policy
 from worker_core.jobs.sandbox.finder import find_containment
+from worker_core.machine.adoption import adopted
 from worker_core.machine.paths import Paths
 from worker_core.wire.status import ContainmentShown
 from worker_core.wire.vocabulary import Reason
@@ -21,6 +22,7 @@ from worker_core.wire.vocabulary import Reason
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 60.0
+_BURY_EVERY_S = 5.0
 _RETRY_S = 5.0
 _RETRY_LIMIT_S = 1.0
 
@@ -60,11 +62,17 @@ class JobSafety:
         self.on_change()
 
     async def watch(self) -> None:
-        """Look again, as long as nothing contains jobs here."""
+        """Look again, as long as nothing contains jobs here; bury what was adopted and has ended."""
+        waited_s = 0.0
         while True:
-            await asyncio.sleep(LOOK_AGAIN_S)
-            if not is_contained(self.confinement.containment):
-                await self.look()
+            step_s = min(_BURY_EVERY_S, LOOK_AGAIN_S)
+            await asyncio.sleep(step_s)
+            adopted()
+            waited_s += step_s
+            if waited_s >= LOOK_AGAIN_S:
+                waited_s = 0.0
+                if not is_contained(self.confinement.containment):
+                    await self.look()
 
     def obstacle(self) -> tuple[Reason, str] | None:
         """Return why no job may be taken now, as a reason code and a sentence."""
