@@ -1,7 +1,9 @@
 """Which Python runs the jobs: the one resolver."""
 
 import importlib.util
+import site
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,5 +38,15 @@ def python_folders() -> tuple[Path, ...]:
     """Return the folders of this Python and of our package, which may lie elsewhere."""
     here = Path(__file__).resolve().parents[1]
     prefixes = dict.fromkeys(Path(prefix) for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix))
-    inside = any(here.is_relative_to(prefix.resolve()) for prefix in prefixes)
-    return tuple(prefixes) if inside else (*prefixes, here)
+    outside = [folder for folder in (*_packages_of_others(), here) if not _lies_in(folder, prefixes)]
+    return tuple(dict.fromkeys([*prefixes, *outside]))
+
+
+def _packages_of_others() -> list[Path]:
+    """Return package folders that ``.pth`` files of this Python name; a person's own are not for jobs (``-I``)."""
+    entries = [Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
+    return [entry for entry in entries if entry.is_dir() and entry != Path(site.getusersitepackages())]
+
+
+def _lies_in(folder: Path, prefixes: Iterable[Path]) -> bool:
+    return any(folder.resolve().is_relative_to(prefix.resolve()) for prefix in prefixes)
