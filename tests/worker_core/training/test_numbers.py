@@ -43,7 +43,7 @@ def test_the_sign_of_zero_is_kept() -> None:
 @pytest.mark.parametrize(
     "value",
     [None, "0.5", "nan", b"1", [1.0], [[1.0], [2.0]], (1,), {"a": 1}, {1}, 1j, object(), np.ones(2), torch.ones(2)],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_number_is_none(value: object) -> None:
     assert read_number(value) is None
