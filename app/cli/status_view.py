@@ -12,7 +12,6 @@ from app.cli.terminal import Terminal, count_of
 from worker_core.wire.client import JobView, WorkerView
 from worker_core.wire.durations import format_duration
 from worker_core.wire.status import GpuShown, JobShown, WorkerShown, WorkerStatus
-from worker_core.wire.vocabulary import HealthAction
 
 _SHOWN_FLAGS = 3
 _GIB = 1 << 30
@@ -92,10 +91,10 @@ def _job_line(job: JobShown) -> str:
     return ", ".join(parts)
 
 
-def flag_line(step: int, text: str, action: HealthAction) -> str:
+def flag_line(step: int, text: str, action: str) -> str:
     """Return something that went wrong in a training as one line: where, what, and what was done."""
     done = {"warn": "", "stop": " (the job is stopped)", "rollback": " (rolled back to the last good checkpoint)"}
-    return f"step {step:,}: {text}{done[action]}"
+    return f"step {step:,}: {text}{done.get(action, '')}"
 
 
 def _gpu_line(gpu: GpuShown) -> str:

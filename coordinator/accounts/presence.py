@@ -11,7 +11,7 @@ from coordinator.storage.database import Database
 from coordinator.storage.schema import worker
 from worker_core.wire.codec import Message, decode, encode
 from worker_core.wire.session import Health, Observed
-from worker_core.wire.vocabulary import Mode, Reason, WorkerState
+from worker_core.wire.vocabulary import Mode, Reason, Word
 from worker_core.wire.work import OutboxSize
 
 DAY_S = 86400.0
@@ -33,7 +33,7 @@ class Contact(Message):
     at: float
     since: float
     """Start of the connection."""
-    state: WorkerState = "connecting"
+    state: Word = "connecting"
     reasons: tuple[Reason, ...] = ()
     local_mode: Mode = "run"
     observed: Observed = Observed()
@@ -69,10 +69,13 @@ class Presence:
         self._dirty: set[str] = set()
 
     async def load(self) -> None:
-        """Read what was known before a restart."""
+        """Read what was known before a restart; a contact of the future is of a clock that was wrong."""
+        now = self._clock.now()
         query = select(worker.c.id, worker.c.contact).where(worker.c.contact.is_not(None))
         for row in await self._db.read(lambda conn: conn.execute(query).all()):
-            self._contacts[row.id] = decode(row.contact, Contact)
+            contact = decode(row.contact, Contact)
+            known = structs.replace(contact, at=min(contact.at, now), since=min(contact.since, now))
+            self._contacts[row.id] = known
 
     def of(self, worker_id: str) -> Contact | None:
         """Return the last contact."""
@@ -92,7 +95,7 @@ class Presence:
         self,
         worker_id: str,
         *,
-        state: WorkerState,
+        state: str,
         reasons: tuple[Reason, ...],
         local_mode: Mode,
         observed: Observed,
@@ -108,7 +111,7 @@ class Presence:
         self,
         worker_id: str,
         *,
-        state: WorkerState,
+        state: str,
         reasons: tuple[Reason, ...],
         local_mode: Mode,
         observed: Observed,

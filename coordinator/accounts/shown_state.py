@@ -2,11 +2,13 @@
 
 from coordinator.accounts.presence import Contact
 from coordinator.storage.database import AnyRow
-from worker_core.wire.vocabulary import WorkerState
 
 
-def shown_state(row: AnyRow, contact: Contact | None, *, silent: bool, now: float) -> WorkerState:
-    """Return the state; the first that matches wins: what we know for sure before what the worker says."""
+def shown_state(row: AnyRow, contact: Contact | None, *, silent: bool, now: float) -> str:
+    """Return the state; the first that matches wins: what we know for sure before what the worker says.
+
+    The last may be a word that only a newer worker knows.
+    """
     if row.revoked_at is not None:
         return "revoked"
     if row.auth_expires_at <= now:

@@ -109,7 +109,7 @@ def series_for_browser(
         "high": [bucket.high for bucket in series.points],
         "last": [bucket.last for bucket in series.points],
         "marks": marks,
-        "flags": [[_js_step(flag.step), FLAG_WORDS[flag.flag]] for flag in flags],
+        "flags": [[_js_step(flag.step), FLAG_WORDS.get(flag.flag, flag.flag)] for flag in flags],
         "superseded": [_faint_line(list(group)) for _, group in groupby(superseded, lambda point: point.attempt)],
         "edges": [[_js_step(edge.step), edge.attempt] for edge in series.edges],
         "total": series.total,

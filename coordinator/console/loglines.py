@@ -3,11 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from coordinator.console.words import moment
 from coordinator.queue.records import LogLine
+from worker_core.wire.events import LogStream
 
 CHUNK_LINES = 200
+_STREAMS = get_args(LogStream)
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -32,7 +35,7 @@ def clean_text(text: str) -> str:
 
 def shown_line(line: LogLine) -> ShownLine:
     """Return a stored line as it is shown."""
-    return ShownLine(moment(line.ts), line.stream, clean_text(line.text))
+    return ShownLine(moment(line.ts), line.stream if line.stream in _STREAMS else "stoker", clean_text(line.text))
 
 
 def chunks(lines: Sequence[LogLine]) -> list[list[ShownLine]]:

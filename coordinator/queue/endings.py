@@ -13,7 +13,7 @@ from coordinator.storage.schema_queue import attempt as attempt_table
 from coordinator.storage.schema_queue import job as job_table
 from worker_core.wire.client import RetryStart
 from worker_core.wire.codec import encode
-from worker_core.wire.failure_rules import RETRYABLE_FAILURES, RULES
+from worker_core.wire.failure_rules import rule_of
 from worker_core.wire.frames import JobError
 from worker_core.wire.problems import problem
 from worker_core.wire.vocabulary import (
@@ -22,7 +22,6 @@ from worker_core.wire.vocabulary import (
     AttemptState,
     JobState,
     Outcome,
-    ReleaseReason,
 )
 from worker_core.wire.work import Completion, Release
 
@@ -61,15 +60,16 @@ class Endings:
             error=error.message if error else None,
             traceback=error.traceback if error else None,
         )
-        if error is not None and RULES[error.failure].retry == "other-model":
+        retry = rule_of(error.failure).retry if error is not None else "never"
+        if retry == "other-model":
             self._note_unfit_gpus(conn, held)
-        if outcome == "failed" and error is not None and error.failure in RETRYABLE_FAILURES:
+        if outcome == "failed" and error is not None and retry != "never":
             self._requeue_failed(conn, held.job, held.attempt, error.failure, _failed(error))
         else:
             self._end_job(conn, held.job, outcome, _last_word(held.job, outcome, error))
         return outcome
 
-    def release(self, conn: Connection, held: Held, reason: ReleaseReason, body: Release | None = None) -> None:
+    def release(self, conn: Connection, held: Held, reason: str, body: Release | None = None) -> None:
         """Take a job back from the worker that holds it; only a crash counts as a failure."""
         attempt, job = held.attempt, held.job
         if job.state == "canceling":
@@ -77,7 +77,7 @@ class Endings:
             self._end_job(conn, job, "canceled", _canceled_by(job))
             return
         self._end_attempt(conn, attempt, "released", failure="crash" if reason == "crash" else None)
-        words = _RELEASED[reason]
+        words = _RELEASED.get(reason, f"worker gave it back: {reason}")
         if reason == "crash":
             self._requeue_failed(conn, job, attempt, "crash", words, body)
         else:
@@ -176,6 +176,8 @@ class Endings:
     def retry(self, conn: Connection, job: Job, start: RetryStart, by: str) -> None:
         """Queue an ended job again, from its newest checkpoint or from scratch."""
         resume = dict.fromkeys(_RESUME) if start == "scratch" else {}
+        # What did not run on a GPU then may run on it now: curing that is what a person tries a job again for.
+        needs = msgspec.structs.replace(job.wanted_target(), unfit_gpus=())
         if start == "scratch":
             # A lost attempt that came back now would go on from where it was.
             self._ledger.end_lost(conn, job.id, "superseded")
@@ -192,6 +194,7 @@ class Endings:
             current_attempt=None,
             reason=f"queued again by {by}",
             ended_at=None,
+            target=encode(needs).decode(),
             **resume,
         )
         if not again:

@@ -12,14 +12,14 @@ from coordinator.queue.eligibility import WorkerFacts, facts_of, unfit, without_
 from coordinator.queue.rows import Job
 from coordinator.storage.schema import worker as worker_table
 from worker_core.wire.durations import format_duration
-from worker_core.wire.vocabulary import WorkerState, stricter
+from worker_core.wire.vocabulary import stricter
 
 
 class Standing(msgspec.Struct, frozen=True):
     """A worker of the account: what it is, and what it does now."""
 
     facts: WorkerFacts
-    state: WorkerState
+    state: str
 
 
 def standings(conn: Connection, presence: Presence, account_id: str, now: float) -> list[Standing]:
@@ -68,5 +68,5 @@ def _nobody(job: Job, workers: Sequence[Standing]) -> str:
     return "no worker fits: " + ", ".join(f"{count} {words}" for words, count in why.most_common(3))
 
 
-def _counted(states: Iterable[WorkerState]) -> str:
+def _counted(states: Iterable[str]) -> str:
     return ", ".join(f"{count} {state}" for state, count in sorted(Counter(states).items()))

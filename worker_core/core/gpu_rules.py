@@ -107,7 +107,7 @@ def take_test(state: GpuState, why: Tested, result: ProbeResult, now: float) -> 
             state.untested = None
 
 
-def job_ended(state: GpuState, failure: FailureClass | None, text: str, *, trained: bool) -> None:
+def job_ended(state: GpuState, failure: str | None, text: str, *, trained: bool) -> None:
     """Take in how a job ended that had the device; ``trained`` when it got any step done."""
     if failure in DEVICE_FAILURES:
         _strike(state, text.strip().split("\n", 1)[0][:200])

@@ -8,7 +8,7 @@ from worker_core.wire.codec import Count, Message, Number, Sha256
 from worker_core.wire.pairing import Host
 from worker_core.wire.session import Authorization
 from worker_core.wire.signed import Input
-from worker_core.wire.vocabulary import AttemptState, HealthAction, HealthFlag, JobState, Mode, Reason, WorkerState
+from worker_core.wire.vocabulary import Mode, Reason, Word
 
 
 class CurrentJob(Message):
@@ -26,7 +26,7 @@ class WorkerView(Message, omit_defaults=False):
 
     id: str
     name: str
-    state: WorkerState
+    state: Word
     reasons: tuple[Reason, ...]
     console_mode: Mode
     local_mode: Mode
@@ -113,16 +113,16 @@ class FlagView(Message, omit_defaults=False):
 
     attempt: int
     step: Count
-    flag: HealthFlag
+    flag: Word
     text: str
-    action: HealthAction
+    action: Word
 
 
 class AttemptView(Message, omit_defaults=False):
     id: str
     ordinal: int
     epoch: int
-    state: AttemptState
+    state: Word
     worker: str
     created_at: str
     ended_at: str | None
@@ -138,7 +138,7 @@ class JobView(Message, omit_defaults=False):
     """A job; ``reason`` says in words why it waits, or how it ended."""
 
     id: str
-    state: JobState
+    state: Word
     offered: bool
     kind: str
     name: str

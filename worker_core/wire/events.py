@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from worker_core.wire.codec import Count, Message, Number, Sha256
-from worker_core.wire.vocabulary import HealthAction, HealthFlag
+from worker_core.wire.vocabulary import Word
 
 MAX_LINE_BYTES = 8192
 MetricName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -29,7 +29,8 @@ class Log(Message, omit_defaults=True, tag_field="t", tag="l"):
     """One line of output, without its line end, at most 8 KiB."""
 
     ts: float
-    stream: LogStream
+    stream: Word
+    """A :data:`LogStream`."""
     text: str
 
 
@@ -57,9 +58,11 @@ class Flag(Message, omit_defaults=True, tag_field="t", tag="flag"):
 
     ts: float
     step: Count
-    flag: HealthFlag
+    flag: Word
+    """A :data:`worker_core.wire.vocabulary.HealthFlag`."""
     text: Annotated[str, msgspec.Meta(max_length=500)]
-    action: HealthAction = "warn"
+    action: Word = "warn"
+    """A :data:`worker_core.wire.vocabulary.HealthAction`."""
 
 
 class Gap(Message, omit_defaults=True, tag_field="t", tag="gap"):

@@ -47,6 +47,15 @@ DEVICE_FAILURES: tuple[FailureClass, ...] = ("device-lost", "driver-mismatch")
 """Failures that say something about a GPU itself, and not about the job."""
 
 
+_UNKNOWN = Rule("")
+"""Nobody here knows what cures a class of a newer version, so it is not tried again."""
+
+
+def rule_of(failure: str) -> Rule:
+    """Return what is done about a class of failure, also of one that this version does not know."""
+    return next((rule for name, rule in RULES.items() if name == failure), _UNKNOWN)
+
+
 def cure_of(failure: str) -> str:
     """Return the sentence that helps; empty for a class this version does not know."""
-    return next((rule.cure for name, rule in RULES.items() if name == failure), "")
+    return rule_of(failure).cure

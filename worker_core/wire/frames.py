@@ -10,7 +10,7 @@ from worker_core.wire.codec import BadMessage, Count, Message, Sha256
 from worker_core.wire.codec import decode as decode_json
 from worker_core.wire.codec import encode as encode_json
 from worker_core.wire.events import CheckpointSaved, Dropped, Flag, Log, Metric, Status
-from worker_core.wire.vocabulary import FailureClass, Outcome
+from worker_core.wire.vocabulary import Outcome, Word
 
 MAX_FRAME_BYTES = 1 << 20
 _LENGTH = struct.Struct(">I")
@@ -30,7 +30,8 @@ class ArtifactReady(Message, omit_defaults=True, tag_field="t", tag="artifact"):
 class JobError(Message):
     """Why a job failed: our class, the message, the traceback where there is one."""
 
-    failure: FailureClass
+    failure: Word
+    """A :data:`worker_core.wire.vocabulary.FailureClass`."""
     message: str
     traceback: str = ""
 

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from worker_core.wire.codec import Message
+from worker_core.wire.vocabulary import Word
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -27,7 +28,8 @@ class Problem(Message, omit_defaults=True):
     type: str = "about:blank"
     instance: str | None = None
     retry_after_s: float | None = None
-    action: Action | None = None
+    action: Word | None = None
+    """An :data:`Action`; one of a newer version is as none."""
     signed: str | None = None
     """JWS of a :class:`worker_core.wire.signed.Revocation`, with code ``worker-revoked``."""
     next_seq: int | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from worker_core.wire.codec import Count, Message
-from worker_core.wire.vocabulary import Mode, Reason, WorkerState
+from worker_core.wire.vocabulary import Mode, Reason, Word
 
 
 class Meta(Message):
@@ -42,8 +42,8 @@ class Control(Message):
     authorization: Authorization
     by: str = ""
     reason: str = ""
-    held: Literal["", "credential-conflict", "confirm-needed"] = ""
-    """Why no job is offered until a person decides in the console; all else goes on."""
+    held: Word = ""
+    """Why no job is offered until a person decides in the console, ``credential-conflict`` or ``confirm-needed``."""
     rotate_key: bool = False
     """The worker shall change its key at once (S6)."""
     next_coordinator_key: str | None = None
@@ -91,7 +91,8 @@ class HeldAttempt(Message):
 
     attempt_id: str
     epoch: int
-    phase: AttemptPhase
+    phase: Word
+    """An :data:`AttemptPhase`."""
     next_seq: Count
     checkpoint_step: Count | None = None
     offer_jws: str | None = None
@@ -108,7 +109,7 @@ class SessionRequest(Message):
     boot_id: str
     version: str
     local_mode: Mode = "run"
-    state: WorkerState = "connecting"
+    state: Word = "connecting"
     reasons: tuple[Reason, ...] = ()
     prev_instance_ids: Annotated[tuple[str, ...], msgspec.Meta(max_length=32)] = ()
     capabilities: dict[str, object] = {}

@@ -5,7 +5,7 @@ from typing import Literal, dataclass_transform
 import msgspec
 
 from worker_core.wire.codec import Count
-from worker_core.wire.vocabulary import HealthAction, HealthFlag, Mode, Reason, WorkerState
+from worker_core.wire.vocabulary import Mode, Reason, Word, WorkerState
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -28,9 +28,9 @@ class FlagShown(_Shown):
     """Something that goes wrong in a training, with the step at which it was seen."""
 
     step: Count
-    flag: HealthFlag
+    flag: Word
     text: str
-    action: HealthAction = "warn"
+    action: Word = "warn"
 
 
 class JobShown(_Shown):

@@ -1,6 +1,18 @@
-"""The fixed words of the system: modes, states, reasons. One spelling for wire, screen and docs."""
+"""The fixed words of the system: modes, states, reasons. One spelling for wire, screen and docs.
 
-from typing import Literal
+Old and new versions meet on the wire, and a word that one of them does not know must not make a message unreadable
+for ever. So a message carries every word that only tells something (a state, reason, phase, class of failure, flag)
+as a :data:`Word`: any text is read, an unknown one is shown as it is, and what is decided by it takes the careful side.
+Closed are only words that are obeyed: modes, outcomes, verdicts, orders. A new one of those needs a higher floor of
+versions (``min_worker_version``).
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Word = Annotated[str, msgspec.Meta(max_length=200)]
+"""A word of one of the lists below as a message carries it, or one of a newer version."""
 
 Mode = Literal["run", "drain", "stop"]
 MODES: tuple[Mode, ...] = ("run", "drain", "stop")

@@ -10,9 +10,9 @@ import msgspec
 from worker_core.wire.codec import Count, Message, Sha256
 from worker_core.wire.events import Event
 from worker_core.wire.frames import JobError, Usage
-from worker_core.wire.session import AttemptPhase, Authorization, Control, Health, Observed
+from worker_core.wire.session import Authorization, Control, Health, Observed
 from worker_core.wire.signed import Input
-from worker_core.wire.vocabulary import Mode, Outcome, Reason, ReleaseReason, WorkerState
+from worker_core.wire.vocabulary import Mode, Outcome, Reason, Word
 
 CHUNK_BYTES = 8 << 20
 OFFSET_HEADER = "Upload-Offset"
@@ -30,7 +30,8 @@ class PollRequest(Message):
 
     observed: Observed = Observed()
     local_mode: Mode = "run"
-    state: WorkerState = "available"
+    state: Word = "available"
+    """A :data:`worker_core.wire.vocabulary.WorkerState`."""
     reasons: tuple[Reason, ...] = ()
     free_slots: Count = 0
     leases: tuple[HeldLease, ...] = ()
@@ -113,7 +114,8 @@ class Decline(Message):
 class LeaseReport(Message):
     attempt_id: str
     epoch: int
-    phase: AttemptPhase
+    phase: Word
+    """A :data:`worker_core.wire.session.AttemptPhase`."""
     step: Count = 0
     pct: float = 0.0
     """Share done, in percent."""
@@ -134,7 +136,8 @@ class Heartbeat(Message):
     n: Count
     observed: Observed = Observed()
     local_mode: Mode = "run"
-    state: WorkerState = "available"
+    state: Word = "available"
+    """A :data:`worker_core.wire.vocabulary.WorkerState`."""
     reasons: tuple[Reason, ...] = ()
     health: Health = Health()
     leases: tuple[LeaseReport, ...] = ()
@@ -238,6 +241,7 @@ class Release(Message):
     """W12 request: give the job back."""
 
     epoch: int
-    reason: ReleaseReason
+    reason: Word
+    """A :data:`worker_core.wire.vocabulary.ReleaseReason`; only ``crash`` counts as a failure."""
     checkpoint: Sha256 | None = None
     step: Count | None = None

@@ -89,8 +89,10 @@ def test_only_the_newest_flags_are_kept_beside_the_attempt(hand, worker):
     assert [one["step"] for one in hand.job(job_id)["flags"]] == list(range(30, 80))
 
 
-def test_a_flag_of_an_unknown_kind_is_a_bad_event(hand, worker):
-    hand.submit()
-    grant = hand.take(worker)
-    refused = hand.events(worker, grant, 0, [flag(1), flag(2, name="mood")])
-    assert (refused.status_code, refused.json()["code"], refused.json()["index"]) == (422, "bad-event", 1)
+def test_a_job_tried_again_by_a_person_may_go_to_the_model_it_once_had_no_kernels_for(hand, worker):
+    with_card(worker)
+    job_id = hand.submit(retry={"max_attempts": 1})
+    hand.fail(worker, hand.take(worker), "unsupported-gpu")
+    assert hand.job(job_id)["state"] == "failed"
+    hand.person.send("POST", f"/v1/jobs/{job_id}/retry")
+    assert hand.take(worker).job_id == job_id, "a PyTorch that supports the card may have been installed meanwhile"
