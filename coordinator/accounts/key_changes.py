@@ -31,11 +31,9 @@ class KeyChanges:
             return
         now = self._clock.now()
 
-        def check(conn: Connection) -> AnyRow:
-            row = assert_worker_live(conn, worker_id, session_id)
-            _check_undisputed(row)
-            _check_new(conn, thumbprint)
-            return row
+        def check(conn: Connection) -> None:
+            _check_undisputed(assert_worker_live(conn, worker_id, session_id))
+            check_new_key(conn, thumbprint)
 
         await self._db.read(check)
         # Like a revocation it must outlive a restored database, which would bring the old key back.
@@ -43,11 +41,17 @@ class KeyChanges:
         await asyncio.to_thread(append_entry, self._data, entry)
 
         def write(conn: Connection) -> None:
-            row = check(conn)
-            replace_key(conn, worker_id, row.thumbprint, thumbprint, now)
+            row = assert_worker_live(conn, worker_id, session_id)
+            if row.thumbprint == thumbprint:
+                return  # the same request, sent twice at once
+            check(conn)
+            if row.thumbprint != old:
+                raise problem("wrong-state", "another change of the key came first")
+            replace_key(conn, worker_id, old, thumbprint, now)
             detail = "a person chose Keep" if row.rekey_at is not None else ""
             record(conn, row.account_id, now, WORKSTATION, "key changed", row.id, row.name, detail)
             self._work.record_change(conn, row.account_id, "worker", worker_id)
+            after_commit(conn, lambda: self._work.forget_beats(worker_id))
             after_commit(conn, lambda: self._work.wake_worker(worker_id))
 
         await self._db.write(write)
@@ -67,7 +71,8 @@ def _check_undisputed(row: AnyRow) -> None:
         raise problem("credential-conflict", "a person decides in the console first which machine stays")
 
 
-def _check_new(conn: Connection, thumbprint: str) -> None:
+def check_new_key(conn: Connection, thumbprint: str) -> None:
+    """Refuse a key that is or was a worker's: what is signed for it, or was stolen with it, must stay dead."""
     used = conn.execute(select(worker.c.id).where(worker.c.thumbprint == thumbprint)).first()
     past = conn.execute(select(past_key.c.worker_id).where(past_key.c.thumbprint == thumbprint)).first()
     if used is not None or past is not None:

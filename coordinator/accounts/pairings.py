@@ -8,6 +8,7 @@ from coordinator.accounts.approvals import insert_worker
 from coordinator.accounts.audit import record
 from coordinator.accounts.authorization import authorization_of
 from coordinator.accounts.ground import Ground
+from coordinator.accounts.key_changes import check_new_key
 from coordinator.accounts.keys import fingerprint_words
 from coordinator.accounts.networks import counted_address, network_of
 from coordinator.accounts.people import Person
@@ -141,8 +142,7 @@ class Pairings:
 
     def _start(self, conn: Connection, thumbprint: str, request: PairingRequest, email: str, ip: str) -> PairingStarted:
         now = self._clock.now()
-        if conn.execute(select(worker.c.id).where(worker.c.thumbprint == thumbprint)).first() is not None:
-            raise problem("wrong-state", "this key belongs to a worker already; a new pairing needs a new key")
+        check_new_key(conn, thumbprint)
         _cancel_pending_of(conn, thumbprint)
         self._check_pending(conn, email, ip, now)
         pairing_id, device_code, code = new_id("prg"), new_secret(), _free_code(conn)

@@ -33,10 +33,14 @@ class Restoring:
         now = self._clock.now()
 
         def write(conn: Connection) -> None:
+            if self._generation.restored:
+                self._change_keys_again(conn, entries)
             for entry in entries:
-                self._replay(conn, entry, now)
+                if isinstance(entry, Revocation):
+                    self._revoke_again(conn, entry, now)
             if self._generation.restored:
                 self._hold_all(conn, now)
+                self._generation.settle_in(conn)
 
         await self._db.write(write)
         if self._generation.restored:
@@ -53,13 +57,15 @@ class Restoring:
         detail = f"generation {self._generation.number}; {count} workers wait for confirmation"
         record(conn, None, now, COORDINATOR, "restored", "", "the database", detail)
 
-    def _replay(self, conn: Connection, entry: Entry, now: float) -> None:
-        if isinstance(entry, Replacement):
+    def _change_keys_again(self, conn: Connection, entries: list[Entry]) -> None:
+        """Only after a restore: a change that was logged and then refused must not come true at an ordinary start."""
+        changes = [entry for entry in entries if isinstance(entry, Replacement)]
+        # Of several that replace one key only the last can have been committed.
+        took_effect = {entry.old: entry for entry in changes}
+        for entry in changes:
             row = conn.execute(select(worker).where(worker.c.thumbprint == entry.old)).first()
-            if row is not None and row.id == entry.worker_id:
+            if row is not None and row.id == entry.worker_id and took_effect[entry.old] is entry:
                 replace_key(conn, row.id, entry.old, entry.new, entry.at)
-            return
-        self._revoke_again(conn, entry, now)
 
     def _revoke_again(self, conn: Connection, entry: Revocation, now: float) -> None:
         row = conn.execute(select(worker).where(worker.c.id == entry.worker_id)).first()

@@ -20,6 +20,8 @@ from worker_core.wire.pairing import Host
 from worker_core.wire.problems import ProblemError, problem
 from worker_core.wire.session import Observed, SessionRequest, SessionStarted, TokenIssued
 
+MOMENT_S = 0.001
+
 
 @dataclass(frozen=True)
 class Caller:
@@ -76,6 +78,7 @@ class Sessions:
                 now, found = self._clock.now(), conn.execute(select(worker).where(worker.c.id == row.id)).one()
                 return raise_alarm(conn, found, "replaced-start", replaced, ip, now, self._work)
             assert_worker_live(conn, row.id, session_id)
+            self._belongs_to_now(conn, session_id)
             return TokenIssued(token=self._issue(conn, row.id, session_id), token_ttl=self._settings.token_ttl_s)
 
         outcome = await self._db.write(write)
@@ -154,6 +157,7 @@ class Sessions:
         present = newest_session(conn, row.id)
         match judge(standing, newcomer, now, self._numbers):
             case Same() if present is not None and present.ended_at is None:
+                self._belongs_to_now(conn, present.id)
                 return present.id
             case Late():
                 return problem("session-replaced", "a newer start of this worker took over")
@@ -167,11 +171,19 @@ class Sessions:
             case _:
                 return self._begin(conn, row, request, ip, now)
 
+    def _belongs_to_now(self, conn: Connection, session_id: str) -> None:
+        """A connection from before a restore goes on, so from here on a copy can be told from it again."""
+        of_now = update(session).where(session.c.id == session_id, session.c.generation < self._generation)
+        conn.execute(of_now.values(generation=self._generation))
+
     def _begin(self, conn: Connection, row: AnyRow, request: SessionRequest, ip: str, now: float) -> str:
         if row.session_id is not None:
             _end(conn, row.session_id, now, "replaced")
             after_commit(conn, lambda: self._work.wake_worker(row.id))
         note_knock(conn, row, None)
+        newest = newest_session(conn, row.id)
+        # A clock that was set back before this coordinator's start must not make an older connection the newest.
+        begun_at = now if newest is None else max(now, newest.created_at + MOMENT_S)
         session_id = new_id("ses")
         conn.execute(
             insert(session).values(
@@ -184,7 +196,7 @@ class Sessions:
                 generation=self._generation,
                 ip=ip,
                 version=request.version,
-                created_at=now,
+                created_at=begun_at,
             )
         )
         return session_id

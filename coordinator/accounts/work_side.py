@@ -36,6 +36,10 @@ class WorkSide(Protocol):
         """Write one line of the account's change feed."""
         ...
 
+    def forget_beats(self, worker_id: str) -> None:
+        """Begin the worker's heartbeat numbers anew: a copy that sent some of them is shut out."""
+        ...
+
     def wake_worker(self, worker_id: str) -> None:
         """Answer the worker's parked poll now."""
         ...

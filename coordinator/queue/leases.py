@@ -39,7 +39,7 @@ class Leases:
     def __init__(
         self, db: Database, ledger: Ledger, presence: Presence, generation: int, keys: CoordinatorKeys
     ) -> None:
-        self.beats = BeatWatch(ledger.clock)
+        self._beats = BeatWatch(ledger.clock)
         self.on_repeated_beat: Callable[[str], Awaitable[None]] | None = None
         """Called with a worker that sent two different heartbeats of one number."""
         self._db = db
@@ -55,7 +55,7 @@ class Leases:
         look = await self._db.read(lambda conn: self._see(conn, worker_id, session_id, beat))
         leases = await self._revived(worker_id, session_id, look.leases)
         digest = hashlib.sha256(encode(beat)).digest()[:16]
-        if self.beats.repeats(worker_id, session_id, beat.n, digest) and self.on_repeated_beat is not None:
+        if self._beats.repeats(worker_id, session_id, beat.n, digest) and self.on_repeated_beat is not None:
             await self.on_repeated_beat(worker_id)
         if self._is_newest(worker_id, session_id, beat.n):
             self._presence.note(
@@ -96,6 +96,11 @@ class Leases:
             return {held.attempt.id for held in lost if self._ledger.revive(conn, held)}
 
         return await self._db.write(write)
+
+    def forget_beats(self, worker_id: str) -> None:
+        """Begin the worker's heartbeat numbers anew: its key changed, and what a copy of it sent is over."""
+        self._beats.forget(worker_id)
+        self._newest.pop(worker_id, None)
 
     def gathered(self) -> Callable[[Connection], None] | None:
         """Take the gathered renewals (on the event loop); the result writes them down, None when there are none."""

@@ -1,8 +1,9 @@
 """After a restore from a backup: attempts this coordinator granted and does not remember any more.
 
-The offer that a worker keeps with each attempt carries our own signature. Where the job of such an offer still has an
-older epoch, the grant happened after the backup was made, so the attempt is written down again and goes on. A worker
-cannot gain by it: an offer that was never granted has no newer epoch than the grant that took its place.
+The offer that a worker keeps with each attempt carries our own signature and generation. Where it was signed before
+the restore and its job still has an older epoch, the grant happened after the backup was made, so the attempt is
+written down again and goes on. Every grant of the present generation is known, so an offer of it that was never
+accepted gives a worker nothing.
 """
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -24,9 +25,10 @@ LOST_WITH_THE_BACKUP = "the coordinator was restored from a backup that lacks wh
 class Regrants:
     """Writes down again what a restored database has forgotten."""
 
-    def __init__(self, ledger: Ledger, keys: CoordinatorKeys) -> None:
+    def __init__(self, ledger: Ledger, keys: CoordinatorKeys, generation: int) -> None:
         self._ledger = ledger
         self._keys = keys
+        self._generation = generation
 
     def regrant(self, conn: Connection, worker_id: str, held: HeldAttempt) -> bool:
         """Make a held attempt that is not known the running attempt of its job, if we granted it; else False."""
@@ -54,6 +56,8 @@ class Regrants:
         """Return the job of a grant that is newer than what is known of it."""
         offer = self._keys.opened_offer(held.offer_jws) if held.offer_jws is not None else None
         if offer is None or (offer.worker_id, offer.attempt_id) != (worker_id, held.attempt_id):
+            return None
+        if offer.gen >= self._generation:
             return None
         job = find_job(conn, offer.job_id)
         ours = conn.execute(select(worker_table.c.account_id).where(worker_table.c.id == worker_id)).scalar()

@@ -32,7 +32,7 @@ from worker_core.wire.client import CurrentJob
 from worker_core.wire.session import HeldAttempt, Verdict
 from worker_core.wire.vocabulary import LIVE_ATTEMPT_STATES
 
-WORKER_FAULTS = ("crash", "signal", "silence", "device-lost", "start-failed", "lost")
+WORKER_FAULTS = ("crash", "signal", "silence", "device-lost", "driver-mismatch", "start-failed", "lost")
 """Failures that speak against the workstation rather than against the job."""
 
 
@@ -58,7 +58,9 @@ class QueueService:
         self._ledger = Ledger(settings, clock, self.feed, self.parked)
         self._endings = Endings(self._ledger)
         self._leases = Leases(db, self._ledger, presence, generation, keys)
-        self._connecting = Connecting(self._ledger, self._endings, self._leases, Regrants(self._ledger, keys))
+        self._connecting = Connecting(
+            self._ledger, self._endings, self._leases, Regrants(self._ledger, keys, generation)
+        )
         self.polls = Polls(
             db=db,
             ledger=self._ledger,
@@ -134,6 +136,10 @@ class QueueService:
     def record_change(self, conn: Connection, account_id: str, subject: str, subject_id: str) -> None:
         """Write one line of the account's change feed."""
         self.feed.record(conn, account_id, subject, subject_id)
+
+    def forget_beats(self, worker_id: str) -> None:
+        """Begin the worker's heartbeat numbers anew."""
+        self._leases.forget_beats(worker_id)
 
     def wake_worker(self, worker_id: str) -> None:
         """Let the worker's parked poll look again."""

@@ -68,15 +68,19 @@ class Generation:
         """Settle the generation at the start; raises :class:`UnusableGeneration`."""
         path = data / FILE_NAME
         settled = settle(db.write_sync(_read), _read_beside(path))
-        db.write_sync(lambda conn: _write(conn, settled.stamp, now))
         generation = cls(db, path, settled)
         if not settled.restored:
-            # A restored one is told beside only when all it asks for is in the database, too.
+            # A restored one is written down only with all that it asks for, so that no crash can hide the restore.
+            db.write_sync(lambda conn: _write(conn, settled.stamp, now))
             write_private(path, encode(settled.stamp))
         return generation
 
+    def settle_in(self, conn: Connection) -> None:
+        """Write the database's half, in the transaction of what a restore asks for."""
+        _write(conn, self._stamp, 0.0)
+
     async def settle_beside(self) -> None:
-        """Write the side file: what a restore asks for is done."""
+        """Write the side file: what a restore asks for is in the database."""
         await asyncio.to_thread(write_private, self._path, encode(self._stamp))
 
     async def advance(self) -> None:

@@ -53,6 +53,9 @@ class NoWork:
     def record_change(self, conn, account_id, subject, subject_id) -> None:
         return None
 
+    def forget_beats(self, worker_id) -> None:
+        return None
+
     def wake_worker(self, worker_id) -> None:
         return None
 

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from joserfc.jwk import OKPKey
 
+from tests.coordinator.api.test_restore import moved_to
+from tests.coordinator.conftest import HOST
 from worker_core.wire.codec import decode
 from worker_core.wire.ids import new_id
+from worker_core.wire.pairing import PairingRequest
 from worker_core.wire.problems import Problem
 from worker_core.wire.session import KeyChange
 from worker_core.wire.work import Heartbeat, HeartbeatAnswer
@@ -144,6 +147,39 @@ def test_two_heartbeats_of_one_number_show_a_copied_machine(coordinator, ada):
     assert "same number" in view["conflict"]
 
 
+def test_the_machine_that_stays_may_count_on_where_its_copy_was_ahead(coordinator, ada):
+    worker = coordinator.worker(ada)
+    beat(worker, 5)
+    beat(worker, 5, health={"loop_lag_s": 0.5})  # a copy of the running machine, which is then further on
+    beat(worker, 6)
+    assert ada.send("POST", f"/v1/workers/{worker.worker_id}/keep").status_code == 200
+    fresh = OKPKey.generate_key("Ed25519")
+    assert change_key(worker, fresh).status_code == 204
+    worker.key = fresh
+    beat(worker, 6, health={"loop_lag_s": 0.7})
+    shown = ada.send("GET", f"/v1/workers/{worker.worker_id}").json()
+    assert (shown["conflict"], shown["state"]) == (None, "available")
+
+
+def test_a_coordinators_clock_that_was_set_back_makes_no_alarm(start_coordinator):
+    live = start_coordinator()
+    live.forward(30 * 86400)
+    worker = live.worker(live.person("ada@example.org"))
+    live.close()
+    (live.data / "clock.json").unlink()
+    live = start_coordinator()
+    moved_to(worker, live)
+    for number in range(1, 4):
+        start = {"instance_id": f"ins_{number}", "boot_id": f"boot-{number}", "session_seq": number}
+        answer = worker.try_connect(prev_instance_ids=(worker.instance_id,), **start)
+        if answer.status_code == 409:
+            assert refusal(answer).code == "session-active", "the boot before may be alive, for 45 s and no longer"
+            live.forward(50)
+            answer = worker.try_connect(prev_instance_ids=(worker.instance_id,), **start)
+        assert answer.status_code == 201, answer.text
+        worker.instance_id = start["instance_id"]
+
+
 def test_a_replaced_start_that_asks_for_a_token_much_later_is_an_alarm(start_coordinator):
     live = start_coordinator()
     worker = live.worker(live.person("ada@example.org"))
@@ -175,6 +211,16 @@ def test_a_key_change_needs_a_proof_by_the_new_key_for_this_token(coordinator, a
     assert refusal(change_key(worker, fresh, htu=coordinator.url + "/v1/poll")).code == "bad-proof"
     assert refusal(change_key(worker, other.key)).code == "wrong-state", "a key of another worker"
     assert refusal(worker.call("POST", "/v1/worker/key", KeyChange(proof="x"))).code == "bad-proof"
+
+
+def test_a_key_that_was_a_workers_pairs_no_other(coordinator, ada):
+    worker = coordinator.worker(ada)
+    old, fresh = worker.key, OKPKey.generate_key("Ed25519")
+    assert change_key(worker, fresh).status_code == 204
+    stranger = coordinator.workstation()
+    stranger.key = old
+    request = PairingRequest(email="ada@example.org", host=HOST, worker_version="0.1.0")
+    assert refusal(stranger.send("POST", "/v1/pairings", request)).code == "wrong-state"
 
 
 def test_a_conflict_is_not_ended_by_changing_the_key_unasked(conflicting):

@@ -7,11 +7,15 @@ import sqlite3
 
 import pytest
 from joserfc.jwk import OKPKey
+from msgspec import structs
+from sqlalchemy import select
 
 from coordinator.errors import HostError
 from coordinator.storage.database import Database
-from coordinator.storage.generation import Generation, Settled, Stamp, settle
+from coordinator.storage.generation import Generation, Settled, Stamp, declare_restored, settle
+from coordinator.storage.identity_log import Replacement, append_entry
 from coordinator.storage.private_files import append_private
+from coordinator.storage.schema import worker as worker_table
 from worker_core.wire.codec import decode
 from worker_core.wire.ids import new_id
 from worker_core.wire.problems import Problem
@@ -117,6 +121,46 @@ def test_a_key_changed_after_the_backup_stays_the_workers_key(start_coordinator,
     assert refusal(moved_to(worker, again).try_connect()).code == "key-replaced"
     worker.key = fresh
     assert worker.try_connect().status_code == 201
+
+
+def test_a_restore_is_noticed_until_all_that_it_asks_for_is_in_the_database(tmp_path):
+    database = Database.open(tmp_path / "coordinator.db")
+    assert not Generation.open(database, tmp_path, 0.0).restored
+    declare_restored(tmp_path)
+    assert Generation.open(database, tmp_path, 0.0).restored
+    cut_short = Generation.open(database, tmp_path, 0.0)
+    assert (cut_short.restored, cut_short.number) == (True, 2)
+    database.write_sync(cut_short.settle_in)
+    after = Generation.open(database, tmp_path, 0.0)
+    assert (after.restored, after.number) == (False, 2)
+    database.close()
+
+
+def test_a_copy_is_caught_although_the_connection_began_before_a_restore(start_coordinator, tmp_path):
+    live = start_coordinator()
+    worker = live.worker(live.person("ada@example.org"))
+    backed_up(live, tmp_path / "backup.db")
+    again = restored(live, tmp_path / "backup.db", start_coordinator)
+    moved_to(worker, again)
+    assert worker.send("POST", f"/v1/sessions/{worker.session_id}/token").status_code == 200
+    stale = {"instance_id": new_id("ins"), "prev_instance_ids": ("ins_long_ago",), "boot_id": "of-the-copy"}
+    assert refusal(worker.try_connect(**stale)).code == "credential-conflict"
+
+
+def test_a_key_change_that_was_logged_and_refused_does_not_come_true_later(start_coordinator, tmp_path):
+    live = start_coordinator()
+    worker = live.worker(live.person("ada@example.org"))
+    backed_up(live, tmp_path / "backup.db")
+    never = Replacement(worker_id=worker.worker_id, old=worker.thumbprint, new="never-committed", at=1.0)
+    append_entry(live.data, never)
+    live.close()
+    live = start_coordinator()
+    assert moved_to(worker, live).try_connect().status_code == 201
+    append_entry(live.data, structs.replace(never, new="committed"))
+    again = restored(live, tmp_path / "backup.db", start_coordinator)
+    assert refusal(moved_to(worker, again).try_connect()).code == "key-replaced"
+    query = select(worker_table.c.thumbprint)
+    assert again.do(again.services.db.read(lambda conn: conn.execute(query).scalar_one())) == "committed"
 
 
 def test_a_damaged_side_file_is_named_with_its_cure(tmp_path):

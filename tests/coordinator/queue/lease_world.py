@@ -112,7 +112,7 @@ class World:
         leases = Leases(db, desk.ledger, Presence(db, desk.clock, 45.0), 1, keys)
         self.leases = leases
         self.attempts = Attempts(db, desk.ledger, desk.endings)
-        self.connecting = Connecting(desk.ledger, desk.endings, leases, Regrants(desk.ledger, keys))
+        self.connecting = Connecting(desk.ledger, desk.endings, leases, Regrants(desk.ledger, keys, 1))
         self._checked = -1
         self.serves = True
         self.late: list[Callable[[], object]] = []

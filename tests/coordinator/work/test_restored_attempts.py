@@ -75,6 +75,15 @@ def test_an_attempt_granted_after_the_backup_is_granted_again_and_delivers(
     assert site.hand.job(job_id)["state"] == "succeeded"
 
 
+def test_an_offer_that_was_never_accepted_is_no_grant(site: Site) -> None:
+    job_id = site.hand.submit()
+    token = next(token for _ in range(4) if (token := site.hand.poll(site.worker).json().get("offer")))
+    offer = json.loads(jws.extract_compact(token.encode()).payload)
+    site.hand.person.send("POST", f"/v1/workers/{site.worker.worker_id}/drain")
+    assert site.reconnect(SimpleNamespace(id=offer["attempt_id"], epoch=offer["epoch"]), token, 0) == "stop"
+    assert site.hand.job(job_id)["state"] == "queued", "a drained worker takes no job by saying that it has it"
+
+
 def test_an_attempt_the_backup_knows_goes_on_where_its_worker_still_has_events(
     site: Site, tmp_path: Any, start_coordinator: Any
 ) -> None:
