@@ -1,4 +1,4 @@
-"""The command ``stoker-coordinator``: serve, account add, token add, key next, key switch, restored."""
+"""The command ``stoker-coordinator``: serve, account add and password, token add, key next and switch, restored."""
 
 import argparse
 import getpass
@@ -55,9 +55,12 @@ def _run(arguments: argparse.Namespace) -> int:
         else:
             _say(switch_key(data, force=arguments.force))
         return 0
-    from coordinator.host_commands import add_account, add_token
+    from coordinator.host_commands import add_account, add_token, set_password
 
-    if arguments.command == "account":
+    if arguments.command == "account" and arguments.action == "password":
+        set_password(data, arguments.email, _password(arguments))
+        _say(f"{arguments.email} has another password; whoever was signed in with the old one is out")
+    elif arguments.command == "account":
         add_account(data, arguments.email, _password(arguments))
         _say(f"account {arguments.email} made")
     else:
@@ -86,9 +89,11 @@ def _parser() -> argparse.ArgumentParser:
     account = commands.add_parser("account", parents=[shared], help="people").add_subparsers(
         dest="action", required=True
     )
-    add = account.add_parser("add", parents=[shared], help="make an account")
-    add.add_argument("email")
-    add.add_argument("--password-stdin", action="store_true", help="read the password from stdin")
+    change = "give an account another password; it ends all log-ins"
+    for action, told in (("add", "make an account"), ("password", change)):
+        add = account.add_parser(action, parents=[shared], help=told)
+        add.add_argument("email")
+        add.add_argument("--password-stdin", action="store_true", help="read the password from stdin")
     token = commands.add_parser("token", parents=[shared], help="API tokens").add_subparsers(
         dest="action", required=True
     )

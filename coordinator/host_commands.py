@@ -7,7 +7,14 @@ from typing import TypeVar
 import httpx
 from sqlalchemy import Connection
 
-from coordinator.accounts.people import SCOPES, checked_email, hash_password, insert_account, insert_token
+from coordinator.accounts.people import (
+    SCOPES,
+    checked_email,
+    hash_password,
+    insert_account,
+    insert_token,
+    replace_password,
+)
 from coordinator.clock import SystemClock
 from coordinator.errors import HostError
 from coordinator.serve import ADMIN_FILE, AdminAccess
@@ -34,6 +41,17 @@ def add_account(data: Path, email: str, password: str) -> None:
         data,
         lambda conn: insert_account(conn, address, hashed, now),
         lambda access: _post(access, "/v1/admin/accounts", {"email": address, "password": password}, dict[str, str]),
+    )
+
+
+def set_password(data: Path, email: str, password: str) -> None:
+    """Give an account another password; raises :class:`CommandFailed` or BadAccount."""
+    hashed, now = hash_password(password), SystemClock().now()
+    body = {"email": email, "password": password}
+    _on_folder(
+        data,
+        lambda conn: replace_password(conn, email, hashed, now),
+        lambda access: _post(access, "/v1/admin/passwords", body, type(None)),
     )
 
 

@@ -28,9 +28,11 @@ Act = Literal[
     "codes locked",
     "pairing switched off",
     "API token made",
+    "password changed",
 ]
 COORDINATOR = "the coordinator"
 WORKSTATION = "the workstation"
+HOST = "the coordinator's host"
 MAX_DETAIL = 500
 
 

@@ -8,8 +8,9 @@ from typing import Literal, cast
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, select, update
 
+from coordinator.accounts.audit import HOST, record
 from coordinator.accounts.networks import counted_address, network_of
 from coordinator.accounts.rates import RateBook
 from coordinator.accounts.secrets import hash_secret, new_secret
@@ -17,7 +18,7 @@ from coordinator.clock import Clock
 from coordinator.errors import HostError
 from coordinator.settings import Settings
 from coordinator.storage.database import AnyRow, Database
-from coordinator.storage.schema import account, api_token
+from coordinator.storage.schema import account, api_token, login
 from worker_core.wire.codec import BadMessage, convert
 from worker_core.wire.ids import new_id
 from worker_core.wire.pairing import Email
@@ -85,6 +86,11 @@ class People:
         hashed = await self._hash(checked_password(password))
         now = self._clock.now()
         return await self._db.write(lambda conn: insert_account(conn, address, hashed, now))
+
+    async def set_password(self, email: str, password: str) -> None:
+        """Give an account another password; raises :class:`BadAccount`."""
+        hashed, now = await self._hash(checked_password(password)), self._clock.now()
+        await self._db.write(lambda conn: replace_password(conn, email, hashed, now))
 
     async def count(self) -> int:
         """Return how many accounts there are."""
@@ -185,11 +191,21 @@ def insert_account(conn: Connection, email: str, password_hash: str, now: float)
     return made
 
 
+def replace_password(conn: Connection, email: str, password_hash: str, now: float) -> None:
+    """Write another password and end whatever the old one opened; raises :class:`BadAccount`."""
+    row = _account_of(conn, email)
+    conn.execute(update(account).where(account.c.id == row.id).values(password_hash=password_hash))
+    conn.execute(delete(login).where(login.c.account_id == row.id))
+    # Tokens with the scope approve were made on the host; all others were got by the password.
+    held = conn.execute(select(api_token.c.id, api_token.c.scopes).where(api_token.c.account_id == row.id)).all()
+    by_password = [token.id for token in held if "approve" not in json.loads(token.scopes)]
+    conn.execute(delete(api_token).where(api_token.c.id.in_(by_password)))
+    record(conn, row.id, now, HOST, "password changed", row.id, row.email, "all log-ins ended")
+
+
 def insert_token(conn: Connection, email: str, name: str, scopes: tuple[str, ...], now: float) -> str:
     """Write an API token and return it; raises :class:`BadAccount` when nobody has this e-mail."""
-    row = conn.execute(select(account.c.id).where(account.c.email == email.strip().lower())).first()
-    if row is None:
-        raise BadAccount(f"{email} has no account; make one with: stoker-coordinator account add {email}")
+    row = _account_of(conn, email)
     token = new_secret()
     conn.execute(
         insert(api_token).values(
@@ -202,6 +218,13 @@ def insert_token(conn: Connection, email: str, name: str, scopes: tuple[str, ...
         )
     )
     return token
+
+
+def _account_of(conn: Connection, email: str) -> AnyRow:
+    row = conn.execute(select(account).where(account.c.email == email.strip().lower())).first()
+    if row is None:
+        raise BadAccount(f"{email} has no account; make one with: stoker-coordinator account add {email}")
+    return row
 
 
 def _find_token(conn: Connection, token: str) -> AnyRow | None:

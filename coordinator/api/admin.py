@@ -23,6 +23,13 @@ class NewAccount(Message):
     password: str
 
 
+class NewPassword(Message):
+    """Another password of an account."""
+
+    email: str
+    password: str
+
+
 class NewToken(Message):
     """An API token to be made."""
 
@@ -39,6 +46,17 @@ async def add_account(request: Request) -> Response:
     except BadAccount as error:
         raise problem("invalid-request", str(error)) from error
     return answer({"email": made.email}, 201)
+
+
+async def set_password(request: Request) -> Response:
+    """Give an account another password."""
+    _require_host(request)
+    message = await read_message(request, NewPassword)
+    try:
+        await services_of(request).people.set_password(message.email, message.password)
+    except BadAccount as error:
+        raise problem("invalid-request", str(error)) from error
+    return answer(None)
 
 
 async def add_token(request: Request) -> Response:
@@ -64,5 +82,6 @@ def _require_host(request: Request) -> None:
 
 routes = [
     Route("/v1/admin/accounts", add_account, methods=["POST"]),
+    Route("/v1/admin/passwords", set_password, methods=["POST"]),
     Route("/v1/admin/tokens", add_token, methods=["POST"]),
 ]

@@ -170,6 +170,26 @@ def test_the_host_alone_makes_accounts_and_full_tokens(coordinator):
     assert "has an account already" in refusal(again).detail
 
 
+def test_another_password_ends_whatever_the_old_one_opened(start_coordinator):
+    live = start_coordinator()
+    by_host = live.person("ada@example.org")
+    stolen = decode(log_in(live, "ada@example.org", PASSWORD).content, TokenView).token
+    account = live.do(live.services.people.authenticate("ada@example.org", PASSWORD, "10.0.0.1"))
+    cookie = live.do(live.services.logins.start(account))
+    body = {"email": "ada@example.org", "password": "another one altogether"}
+    key = {"Authorization": f"Bearer {live.services.admin_key}"}
+    path = f"{live.url}/v1/admin/passwords"
+    assert httpx.post(path, json=body, trust_env=False, verify=False).status_code == 404, "for the host alone"
+    assert httpx.post(path, json=body, headers=key, trust_env=False, verify=False).status_code == 200
+    assert live.do(live.services.logins.person(cookie)) is None
+    headers = {"Authorization": f"Bearer {stolen}"}
+    answer = httpx.get(f"{live.url}/v1/workers", headers=headers, trust_env=False, verify=False)
+    assert refusal(answer).code == "not-signed-in"
+    assert by_host.send("GET", "/v1/audit").json()["items"][0]["act"] == "password changed"
+    assert refusal(log_in(live, "ada@example.org", PASSWORD)).code == "bad-credentials"
+    assert log_in(live, "ada@example.org", "another one altogether").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("email", "password", "word"), [("no-at", PASSWORD, "e-mail"), ("a@b.example", "short", "8 to 1024")]
 )
