@@ -97,8 +97,8 @@ async def _keep(visit: Visit, posted: Form) -> Response:
 
 async def _confirm_all(visit: Visit, posted: Form) -> Response:
     done = await visit.services.held.confirm(visit.person)
-    names = ", ".join(done.confirmed) or "No worker"
-    return go("/workers", Notice("good", f"{names} may have jobs again."))
+    said = f"{', '.join(done.confirmed)} may have jobs again." if done.confirmed else "No worker was waiting any more."
+    return go("/workers", Notice("good", said))
 
 
 async def _revoke(visit: Visit, posted: Form) -> Response:
