@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -341,6 +342,80 @@ def fill_the_disk(pipe):
     return 0
 
 
+def eat_shared_memory(pipe):
+    """Take memory that no process has for itself."""
+    import mmap
+
+    pipe.status()
+    eaten = mmap.mmap(-1, 400 << 20)
+    for _ in range(400):
+        eaten.write(b"x" * (1 << 20))
+    time.sleep(600)
+
+
+def eat_memory_in_files(pipe):
+    """Take memory in a file that lives in memory and that nothing maps."""
+    pipe.status()
+    eaten = os.memfd_create("eaten")
+    for _ in range(400):
+        os.write(eaten, b"x" * (1 << 20))
+    time.sleep(600)
+
+
+def hide_on_the_disk(pipe):
+    """Write into a file that is in no folder any more."""
+    pipe.status()
+    with (pipe.workspace / "results" / "gone").open("wb") as file:
+        os.unlink(file.name)
+        file.write(b"x" * (4 << 20))
+        file.flush()
+        while pipe.next_order(0.1) == {}:
+            pass
+    pipe.done("stopped")
+    return 0
+
+
+def nest_deeply(pipe):
+    """Make folders so deep that no path can name the last ones, and go on."""
+    pipe.status()
+    os.chdir(pipe.workspace / "results")
+    for _ in range(60):
+        os.mkdir("n" * 200)
+        os.chdir("n" * 200)
+    with open("hidden", "wb") as file:
+        file.write(b"x" * (4 << 20))
+    while pipe.next_order(0.1) == {}:
+        pass
+    pipe.done("stopped")
+    return 0
+
+
+def make_sessions(pipe):
+    """Start programs in sessions of their own, which Linux weighs like any other."""
+    for _ in range(3):
+        subprocess.Popen(["sleep", "600"], start_new_session=True)
+    obey(pipe)
+
+
+def show_devices(pipe):
+    """Say which device files these are, and try to change their rights to what they are already."""
+    shown = {}
+    for name in ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty", 0):
+        found = os.stat(name)
+        shown[str(name)] = [found.st_dev, found.st_ino]
+        with contextlib.suppress(OSError):
+            os.chmod(name, found.st_mode & 0o7777)
+    kinds = {}
+    for family in (socket.AF_INET, socket.AF_UNIX, socket.AF_NETLINK, socket.AF_VSOCK, socket.AF_ALG):
+        try:
+            socket.socket(family, socket.SOCK_SEQPACKET if family == socket.AF_ALG else socket.SOCK_DGRAM).close()
+        except OSError as error:
+            kinds[family.name] = error.errno
+    pipe.send(t="l", ts=time.time(), stream="stoker", text=json.dumps({"devices": shown, "refused": kinds}))
+    pipe.done("succeeded")
+    return 0
+
+
 def note_orders(pipe):
     """Write down what comes from outside, and when; obey nothing."""
     notes = pipe.workspace / "tmp" / "notes"
@@ -391,6 +466,12 @@ BEHAVIOURS: "dict[str, Callable[[Pipe], int | None]]" = {
     "multiply": multiply,
     "fill-the-disk": fill_the_disk,
     "note-orders": note_orders,
+    "eat-shared-memory": eat_shared_memory,
+    "eat-memory-in-files": eat_memory_in_files,
+    "hide-on-the-disk": hide_on_the_disk,
+    "nest-deeply": nest_deeply,
+    "show-devices": show_devices,
+    "make-sessions": make_sessions,
 }
 
 

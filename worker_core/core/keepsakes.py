@@ -6,7 +6,8 @@ Which ones stands in the journal. There are never many of them and they never ho
 import asyncio
 import logging
 
-from worker_core.jobs.workspace import folder_size, workspace_path
+from worker_core.jobs.folders import folder_size
+from worker_core.jobs.workspace import workspace_path
 from worker_core.journal.journal import Journal
 from worker_core.machine.clocks import Clock
 from worker_core.machine.paths import Paths

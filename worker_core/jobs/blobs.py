@@ -9,12 +9,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from worker_core.jobs.folders import open_plain
 from worker_core.journal.journal import Journal
 from worker_core.machine.atomic_files import private_folder, sync_folder
 
 _LEFT_KEPT_S = 7 * 86400
 """What a core that was killed left half-done is kept so long: a download goes on where it stood."""
 _TAKING = ".taking-"
+_COPY_BYTES = 1 << 20
 
 
 class BlobDamaged(Exception):
@@ -54,6 +56,7 @@ def add_blob(blobs: Path, source: Path, sha256: str, size: int) -> Path:
     path = blob_path(blobs, sha256)
     if holds_blob(blobs, sha256, size):
         return path
+    _check_kind(source, sha256, size)
     private_folder(path.parent)
     temporary = Path(tempfile.mkdtemp(prefix=_TAKING, dir=blobs)) / sha256
     try:
@@ -84,12 +87,14 @@ def finish_partial(blobs: Path, sha256: str, size: int) -> Path:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where the file system has no such thing."""
+    """Give a plain file a second name, or copy it where the file system has no such thing."""
     try:
         os.link(source, target, follow_symlinks=False)
     except (OSError, NotImplementedError):
-        with source.open("rb") as old, target.open("xb") as new:
-            shutil.copyfileobj(old, new, 1 << 20)
+        with open_plain(source) as old, target.open("xb") as new:
+            left = os.fstat(old.fileno()).st_size  # a job that writes on does not make this endless
+            while left and (piece := old.read(min(_COPY_BYTES, left))):
+                left -= new.write(piece)
             new.flush()
             os.fsync(new.fileno())
 
@@ -158,11 +163,15 @@ def _stat(path: Path) -> os.stat_result | None:
         return None
 
 
-def _check(path: Path, sha256: str, size: int) -> None:
+def _check_kind(path: Path, sha256: str, size: int) -> None:
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
         raise BlobDamaged(f"{path.name} is not a plain file")
     if found.st_size != size:
         raise BlobDamaged(f"{sha256[:12]}… has {found.st_size} bytes, {size} were announced")
+
+
+def _check(path: Path, sha256: str, size: int) -> None:
+    _check_kind(path, sha256, size)
     if hash_file(path) != sha256:
         raise BlobDamaged(f"{sha256[:12]}… has other bytes than were announced")

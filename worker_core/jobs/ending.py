@@ -93,7 +93,8 @@ def _failure_by_rule(seen: Seen) -> _Failure | None:
         return _Failure("exception", text)
     if seen.cause == "disk":
         room = _gigabytes(limits.max_disk_bytes)
-        return _Failure("disk-full", f"The job wrote more than the {room} that its spec allows and was stopped.")
+        text = f"The job wrote more than the {room} that its spec allows, or where it cannot be measured"
+        return _Failure("disk-full", f"{text}, and was stopped.")
     return None
 
 
@@ -107,7 +108,7 @@ def _failure(seen: Seen) -> _Failure:
         # Counted as a failure: a job that ends itself this way each time would otherwise be tried for ever.
         return _Failure("signal", "The job was ended by a signal that did not come from the worker; it saved its work.")
     if code is not None and code < 0:
-        return _signal_failure(-code, seen.out_of_memory)
+        return _signal_failure(-code, seen)
     if not seen.spoke:
         return _Failure("start-failed", f"The job process ended with exit code {code} before it said anything.")
     if code == 0:
@@ -115,13 +116,14 @@ def _failure(seen: Seen) -> _Failure:
     return _Failure("exception", f"The job process ended with exit code {code}.")
 
 
-def _signal_failure(number: int, out_of_memory: bool) -> _Failure:
+def _signal_failure(number: int, seen: Seen) -> _Failure:
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
-    if out_of_memory and name == "SIGKILL":
-        return _Failure("out-of-memory", "The system ended the job because the computer ran out of memory.")
+    if seen.out_of_memory and name == "SIGKILL":
+        whose = f"the computer's, or the {_gigabytes(seen.max_memory_bytes)} that the job may have"
+        return _Failure("out-of-memory", f"The system ended the job because memory ran out: {whose}.")
     return _Failure("signal", f"The job process was ended by {name}.")
 
 

@@ -3,16 +3,17 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from worker_core.jobs.process import MARK, ProcessIdentity, TreeEnd, end_tree, identify, kill_at_once
 from worker_core.jobs.runtime import Runtime
 from worker_core.jobs.sandbox.cell import Cell, Containment, Held
 from worker_core.jobs.sandbox.control_groups import kill_group, remove_group
-from worker_core.jobs.tree_use import TreeUse, read_tree_use
+from worker_core.jobs.tree_use import TreeUse, Unnamed, read_tree_use, read_unnamed
 from worker_core.machine.gpu_probe import gpu_environment
+from worker_core.machine.priority import lower_session
 from worker_core.machine.spawn import clean_environment
 
 if sys.platform == "win32":
@@ -37,6 +38,8 @@ class StartedJob:
     orders: int
     stdout: int
     stderr: int
+    lowered: set[int] = field(default_factory=set[int])
+    """Sessions that stand behind everything else; a job's processes may make new ones."""
 
     def kill(self, limit_s: float) -> TreeEnd:
         """Like :meth:`end_tree`, but in a hurry: what the kernel ends as one is ended before anything is looked for."""
@@ -59,10 +62,19 @@ class StartedJob:
             os.close(descriptor)
         self.held.close()
 
-    def use(self) -> TreeUse:
-        """Return what the tree uses now; blocks for milliseconds."""
-        root = self.held.inner or self.identity
-        return read_tree_use(root.pid, self.held.group, self.cell.memory_bytes)
+    def use(self, unnamed_bytes: int) -> TreeUse:
+        """Return what the tree uses now, with memory in files of :class:`Unnamed`; blocks for milliseconds."""
+        use = read_tree_use(self._root, self.held.group, self.cell.memory_bytes, unnamed_bytes)
+        self.lowered.update(_lower_sessions(use.members, self.lowered))
+        return use
+
+    def unnamed(self) -> Unnamed:
+        """Return what the tree holds in files that no folder shows; blocks for milliseconds."""
+        return read_unnamed(self._root, os.stat(self.cell.workspace).st_dev)
+
+    @property
+    def _root(self) -> int:
+        return (self.held.inner or self.identity).pid
 
 
 def start_job(runtime: Runtime, cell: Cell, containment: Containment) -> StartedJob:
@@ -115,3 +127,16 @@ def job_environment(workspace: Path, attempt_id: str, devices: Sequence[str] | N
     if devices is not None:
         extra |= gpu_environment(devices)
     return clean_environment(extra)
+
+
+def _lower_sessions(members: Iterable[int], lowered: Collection[int]) -> Iterator[int]:
+    """Put the sessions of a tree that are new behind everything else and yield them."""
+    if sys.platform != "linux":
+        return
+    for pid in members:
+        try:
+            session = os.getsid(pid)
+        except ProcessLookupError:
+            continue
+        if session not in lowered and lower_session(pid):
+            yield session

@@ -41,10 +41,10 @@ class PipeReader:
                 data = b""
             if not self._abandoned:
                 self._room.acquire()
-            try:
-                self._loop.call_soon_threadsafe(self._chunks.put_nowait, b"" if self._abandoned else data)
-            except RuntimeError:
-                break  # the loop is closed, nobody listens any more
+                try:
+                    self._loop.call_soon_threadsafe(self._chunks.put_nowait, b"" if self._abandoned else data)
+                except RuntimeError:
+                    break  # the loop is closed, nobody listens any more
             if not data:
                 break
         os.close(self._descriptor)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from worker_core.jobs.artifacts import BadArtifact, take_artifact
+from worker_core.jobs.folders import open_plain
 from worker_core.jobs.process import ProcessIdentity, TreeEnd, end_tree, find_tree
 from worker_core.jobs.workspace import workspace_path
 from worker_core.journal.journal import Journal
@@ -130,7 +131,7 @@ async def _take_last_checkpoint(row: AttemptRow, paths: Paths, journal: Journal)
 def _read_note(path: Path, kind: type[T]) -> T | None:
     """Return what a job wrote down in one of its small files; None where there is none that can be read."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             return decode(file.read(_MAX_NOTE_BYTES), kind)
     except (OSError, BadMessage):
         return None

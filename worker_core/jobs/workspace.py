@@ -3,10 +3,7 @@
 import asyncio
 import errno
 import logging
-import os
 import re
-import shutil
-import stat
 import time
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
@@ -21,6 +18,7 @@ from worker_core.jobs.blobs import (
     partial_path,
 )
 from worker_core.jobs.bundle import MAX_TOTAL_BYTES, BadBundle, unpack_bundle
+from worker_core.jobs.folders import open_up, remove_folder
 from worker_core.journal.records import NewAttempt
 from worker_core.machine.atomic_files import private_folder, write_file
 from worker_core.machine.paths import Paths
@@ -100,18 +98,6 @@ async def sweep_workspaces(paths: Paths, keep: Collection[str]) -> list[str]:
     return await asyncio.to_thread(_sweep, paths.workspaces, frozenset(keep))
 
 
-def folder_size(folder: Path) -> int:
-    """Return the bytes of all files under ``folder``, links not followed."""
-    total = 0
-    for where, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(where, name)).st_size
-            except OSError:
-                continue  # the job removes files and folders while we count
-    return total
-
-
 def is_disk_full(error: OSError) -> bool:
     """Tell whether an error means that the disk, or the person's share of it, is full."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -168,6 +154,7 @@ def _put_aside_and_remove(workspaces: Path, workspace: Path) -> bool:
         return True
     aside = private_folder(workspaces / _REMOVED) / f"{workspace.name}-{time.time_ns()}"
     try:
+        open_up(workspace)
         workspace.rename(aside)
     except OSError as error:
         _tell_stuck(workspace, error)  # Windows: a scanner holds a file
@@ -189,29 +176,10 @@ def _sweep(workspaces: Path, keep: frozenset[str]) -> list[str]:
 
 def _remove_tree(folder: Path) -> bool:
     """Remove a folder; what cannot be removed is told with the reason and left for the next sweep."""
-    # The unpacked code is read-only: such folders do not let their entries go, and on Windows such files do not go.
-    for where, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            _make_removable(os.path.join(where, name))
-    reasons: list[OSError] = []
-
-    def note(_call: object, _path: str, failed: tuple[type[BaseException], BaseException, object]) -> None:
-        if isinstance(failed[1], OSError):
-            reasons.append(failed[1])
-
-    shutil.rmtree(folder, onerror=note)
-    if reasons and folder.exists():
-        _tell_stuck(folder, reasons[0])
-    return not folder.exists()
-
-
-def _make_removable(path: str) -> None:
-    try:
-        mode = os.lstat(path).st_mode
-        if stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & stat.S_IWUSR):
-            os.chmod(path, stat.S_IRWXU)
-    except OSError as error:
-        log.debug("%s: %s", path, error)  # whether it matters, the removal tells
+    reason = remove_folder(folder)
+    if reason is not None:
+        _tell_stuck(folder, reason)
+    return reason is None
 
 
 def _tell_stuck(folder: Path, error: OSError) -> None:

@@ -34,6 +34,19 @@ else:
         os.setpriority(os.PRIO_PROCESS, pid, max(_NICE, os.getpriority(os.PRIO_PROCESS, pid)))
         if sys.platform == "linux":
             psutil.Process(pid).ionice(psutil.IOPRIO_CLASS_BE, 7)
-            # Linux weighs sessions against each other and nice values only within one: without this line the
-            # job's session would get as much of the processor as ours, however nice the job is.
-            Path(f"/proc/{pid}/autogroup").write_text(str(_NICE))
+            lower_session(pid)
+
+
+def lower_session(pid: int) -> bool:
+    """Put the whole session of a process behind others; False when the system wants to be asked again later.
+
+    Linux weighs sessions against each other and nice values only within one: without this a session of the job would
+    get as much of the processor as ours, however nice the job is. One that the job makes begins without it.
+    """
+    try:
+        Path(f"/proc/{pid}/autogroup").write_text(str(_NICE))
+    except BlockingIOError:
+        return False  # at most ten times a second
+    except OSError:
+        return True  # no such thing here, or the process has ended
+    return True

@@ -44,6 +44,30 @@ def test_a_link_is_not_taken(paths: Paths, tmp_path: Path) -> None:
         add_blob(paths.blobs, link, hashlib.sha256(b"secret").hexdigest(), 6)
 
 
+@pytest.mark.parametrize("swapped", ["pipe", "link", "endless"])
+def test_a_file_that_is_swapped_while_it_is_copied_neither_blocks_nor_leads_elsewhere(
+    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
+) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"data")
+
+    def refuse(old: Path, new: Path, **_: object) -> None:
+        source.unlink()
+        if swapped == "pipe":
+            os.mkfifo(source)
+        elif swapped == "link":
+            (tmp_path / "secret").write_bytes(b"data")
+            source.symlink_to(tmp_path / "secret")
+        else:
+            source.write_bytes(b"data and more")
+        raise OSError(31, "Too many links")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises((OSError, BlobDamaged)):
+        add_blob(paths.blobs, source, hashlib.sha256(b"data").hexdigest(), 4)
+    assert [path for path in paths.blobs.rglob("*") if path.is_file()] == []
+
+
 def test_a_blob_that_was_damaged_on_disk_is_not_held(paths: Paths, tmp_path: Path) -> None:
     sha256 = put(paths, tmp_path, b"data", 0)
     assert holds_blob(paths.blobs, sha256, 4)

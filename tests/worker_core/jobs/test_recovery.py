@@ -115,6 +115,23 @@ def leave_word(bench: Any, attempt_id: str, outcome: str, files: dict[str, bytes
     (workspace / LAST_WORD_FILE).write_bytes(encode(word))
 
 
+async def test_notes_that_are_pipes_or_links_hold_nobody_up(
+    bench: Any, attempt: Callable[..., NewAttempt], tmp_path: Path
+) -> None:
+    row = attempt()
+    await bench.journal.add_attempt(row)
+    workspace = bench.paths.workspaces / row.attempt_id
+    (workspace / "checkpoints").mkdir(parents=True)
+    os.mkfifo(workspace / LAST_WORD_FILE)
+    word = {"done": {"outcome": "succeeded"}, "exit": 0, "artifacts": []}
+    (tmp_path / "elsewhere").write_bytes(encode(word))
+    (workspace / "checkpoints" / "latest.json").symlink_to(tmp_path / "elsewhere")
+    held = await bench.journal.attempt(row.attempt_id)
+    async with asyncio.timeout(20):
+        end = await recover_attempt(held, paths=bench.paths, journal=bench.journal, grace_s=0)
+    assert end.how == "interrupted"
+
+
 @pytest.mark.parametrize("outcome", ["succeeded", "failed"])
 async def test_a_job_that_ended_while_no_core_was_there_has_its_own_end_and_its_files(
     bench: Any, attempt: Callable[..., NewAttempt], outcome: str

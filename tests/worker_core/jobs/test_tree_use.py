@@ -40,3 +40,17 @@ def test_a_tree_that_has_ended_uses_nothing() -> None:
     done = subprocess.Popen([sys.executable, "-c", ""])
     done.wait()
     assert read_tree_use(done.pid, None, 1 << 40).memory_bytes == 0
+
+
+@pytest.mark.parametrize("name", ["a b kB", "1 kB", "x\nRssAnon: 0 kB", "\udcff kB"])
+def test_a_process_cannot_hide_what_it_uses_behind_its_name(name: str) -> None:
+    code = (
+        "import ctypes, os, sys; ctypes.CDLL(None).prctl(15, os.fsencode(sys.argv[1])); "
+        "eaten = b'x' * (64 << 20); print('ready', flush=True); sys.stdin.read()"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code, name], stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert read_tree_use(process.pid, None, 1 << 40).memory_bytes >= 64 << 20
+        process.kill()

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import os
-import shutil
 import stat
 import tarfile
 from collections.abc import Callable
@@ -16,10 +15,10 @@ from typing import Any
 import pytest
 
 from worker_core.jobs.blobs import add_blob, blob_path, partial_path
+from worker_core.jobs.folders import folder_size
 from worker_core.jobs.workspace import (
     FetchFailed,
     NotPrepared,
-    folder_size,
     is_disk_full,
     make_workspace,
     remove_workspace,
@@ -200,6 +199,7 @@ def test_a_folder_that_changes_while_it_is_measured_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "kept").write_bytes(b"12345")
+    before = folder_size(tmp_path)
     (tmp_path / "odd").write_bytes(b"1")
     true = os.lstat
 
@@ -209,7 +209,7 @@ def test_a_folder_that_changes_while_it_is_measured_is_measured(
         return true(path)
 
     monkeypatch.setattr(os, "lstat", lstat)
-    assert folder_size(tmp_path) == 5
+    assert folder_size(tmp_path) == before > 0
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a b"])
@@ -242,17 +242,18 @@ async def test_a_removed_workspace_is_gone_with_its_read_only_code(
 async def test_read_only_code_goes_on_windows_too(
     paths: Paths, attempt: Callable[..., NewAttempt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remove = shutil.rmtree
+    unlink = Path.unlink
 
-    def remove_as_windows_does(folder: Path, *, onerror: Any) -> None:
-        if all(path.stat().st_mode & stat.S_IWUSR for path in folder.rglob("*")):
-            remove(folder, onerror=onerror)
+    def unlink_as_windows_does(self: Path, missing_ok: bool = False) -> None:
+        if not self.stat().st_mode & stat.S_IWUSR:
+            raise PermissionError(13, "Access is denied")
+        unlink(self, missing_ok=missing_ok)
 
     code = bundle(b"x")
     store = Store(code)
     row = attempt(inputs=(store.input("code", code),))
     await make_workspace(paths, row, store.fetch)
-    monkeypatch.setattr(shutil, "rmtree", remove_as_windows_does)
+    monkeypatch.setattr(Path, "unlink", unlink_as_windows_does)
     assert await remove_workspace(paths, row.attempt_id)
 
 
@@ -272,7 +273,7 @@ def test_a_blob_is_taken_once_and_outlives_its_source(paths: Paths, tmp_path: Pa
     source.unlink()
     assert path == blob_path(paths.blobs, sha256)
     assert path.read_bytes() == b"content"
-    assert folder_size(paths.blobs) == 7
+    assert [file.name for file in paths.blobs.rglob("*") if file.is_file()] == [sha256]
 
 
 async def test_a_folder_that_something_holds_waits_for_a_later_sweep_and_the_log_says_why(

@@ -6,6 +6,7 @@ jobs. It does that only where nobody else's processes are in its group.
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -13,6 +14,13 @@ log = logging.getLogger(__name__)
 _ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
 _NEEDED = ("memory", "pids")
+_WELCOME = ("cpu", "io")
+_WHERE_OFFERED = (
+    ("memory.swap.max", "0"),
+    ("memory.oom.group", "1"),
+    ("cpu.weight", "10"),  # others have 100, however many sessions the job makes
+    ("io.weight", "10"),
+)
 _LEAF = "core"
 _JOB = "job-"
 
@@ -35,7 +43,7 @@ class ControlGroups:
             group.mkdir(exist_ok=True)
             _write(group / "memory.max", str(memory_bytes))
             _write(group / "pids.max", str(processes))
-            for name, value in (("memory.swap.max", "0"), ("memory.oom.group", "1")):
+            for name, value in _WHERE_OFFERED:
                 if (group / name).exists():
                     _write(group / name, value)
         except OSError as error:
@@ -106,7 +114,16 @@ def _divide(home: Path, pid: int) -> None:
     leaf = home / _LEAF
     leaf.mkdir(exist_ok=True)
     _write(leaf / "cgroup.procs", str(pid))
-    _write(home / "cgroup.subtree_control", " ".join(f"+{name}" for name in _NEEDED))
+    offered = (home / "cgroup.controllers").read_text().split()
+    try:
+        _pass_on(home, (*_NEEDED, *(name for name in _WELCOME if name in offered)))
+    except OSError as error:
+        log.debug("jobs are not weighed against others: %s", error)
+        _pass_on(home, _NEEDED)
+
+
+def _pass_on(home: Path, controllers: Sequence[str]) -> None:
+    _write(home / "cgroup.subtree_control", " ".join(f"+{name}" for name in controllers))
 
 
 def _write(file: Path, text: str) -> None:

@@ -39,7 +39,7 @@ def group_of(home: Path, attempt_id: str) -> Path:
     """Make the folder as the kernel would: with its files in it."""
     group = home / f"job-{attempt_id}"
     group.mkdir()
-    for name in ("memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cgroup.procs", "cgroup.kill"):
+    for name in ("memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cpu.weight", "cgroup.procs"):
         (group / name).touch()
     (group / "memory.current").write_text("12345\n")
     (group / "pids.current").write_text("7\n")
@@ -51,7 +51,7 @@ def test_a_delegated_group_is_divided_with_the_core_in_a_leaf(tmp_path: Path, ho
     groups = find_control_groups(tmp_path / "root", own, PID)
     assert groups is not None
     assert (home / "core" / "cgroup.procs").read_text() == str(PID)
-    assert (home / "cgroup.subtree_control").read_text() == "+memory +pids"
+    assert (home / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
 
 
 def test_a_core_that_starts_again_in_its_leaf_divides_nothing(tmp_path: Path, home: Path, own: Path) -> None:
@@ -88,12 +88,14 @@ def test_a_job_is_bound_measured_and_judged_by_its_group(tmp_path: Path, home: P
     group = Bounds(groups).bind(2**22 + 1, cell)  # no such process: its own limits cannot be set, its group can
     assert group == made
     written = {
-        name: (made / name).read_text() for name in ("memory.max", "pids.max", "memory.swap.max", "cgroup.procs")
+        name: (made / name).read_text()
+        for name in ("memory.max", "pids.max", "memory.swap.max", "cpu.weight", "cgroup.procs")
     }
     assert written == {
         "memory.max": str(1 << 30),
         "pids.max": "99",
         "memory.swap.max": "0",
+        "cpu.weight": "10",
         "cgroup.procs": str(2**22 + 1),
     }
     assert read_tree_use(1, made, 1) == TreeUse(12345, 7)

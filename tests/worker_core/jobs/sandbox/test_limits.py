@@ -12,6 +12,7 @@ import pytest
 
 from worker_core.jobs.process import find_tree
 from worker_core.jobs.sandbox.confinement import Confinement
+from worker_core.jobs.workspace import remove_workspace
 from worker_core.journal.records import NewAttempt
 
 Confine = Callable[..., Confinement]
@@ -42,6 +43,18 @@ async def test_a_job_that_eats_memory_fails_as_out_of_memory(bench: Any, attempt
     assert nothing_left(bench)
 
 
+@pytest.mark.parametrize("behaviour", ["eat-shared-memory", "eat-memory-in-files"])
+async def test_memory_that_no_process_has_for_itself_counts(
+    bench: Any, attempt: NewRow, confine: Confine, behaviour: str
+) -> None:
+    row = limited(attempt, max_memory_bytes=300 << 20)
+    async with asyncio.timeout(60):
+        end = await (await bench.start(behaviour, row, confinement=confine())).run()
+    assert end.error is not None
+    assert end.error.failure == "out-of-memory"
+    assert nothing_left(bench)
+
+
 async def test_memory_counts_for_all_processes_of_a_job_together(bench: Any, attempt: NewRow, confine: Confine) -> None:
     row = limited(attempt, max_memory_bytes=300 << 20)
     async with asyncio.timeout(60):
@@ -61,8 +74,11 @@ async def test_a_job_that_multiplies_is_ended(bench: Any, confine: Confine) -> N
     assert nothing_left(bench)
 
 
-async def test_too_much_on_disk_is_seen_within_seconds(bench: Any, attempt: NewRow, confine: Confine) -> None:
-    run = await bench.start("fill-the-disk", limited(attempt, max_disk_bytes=1 << 20), confinement=confine())
+@pytest.mark.parametrize("behaviour", ["fill-the-disk", "hide-on-the-disk", "nest-deeply"])
+async def test_too_much_on_disk_is_seen_within_seconds(
+    bench: Any, attempt: NewRow, confine: Confine, behaviour: str
+) -> None:
+    run = await bench.start(behaviour, limited(attempt, max_disk_bytes=1 << 20), confinement=confine())
     task = asyncio.create_task(run.run())
     await bench.until(lambda: run.progress.phase == "running")
     began = time.monotonic()
@@ -71,6 +87,7 @@ async def test_too_much_on_disk_is_seen_within_seconds(bench: Any, attempt: NewR
     assert end.error is not None
     assert (end.error.failure, end.forced) == ("disk-full", False)
     assert time.monotonic() - began < 10
+    assert await remove_workspace(bench.paths, bench.attempt_id)  # however deep it is
 
 
 @pytest.mark.parametrize(("behaviour", "name"), [("segfault", "SIGSEGV"), ("kill-itself", "SIGKILL")])
@@ -142,6 +159,18 @@ async def test_a_job_is_the_victim_when_memory_runs_out_and_behind_in_everything
         assert (process.nice(), process.ionice().value) == (10, 7)
         assert read(Path(f"/proc/{process.pid}/autogroup")).split()[-1] == "10"
     assert psutil.Process().nice() < 10
+    run.stop()
+    await task
+
+
+async def test_sessions_that_a_job_makes_stand_behind_everything_too(bench: Any, confine: Confine) -> None:
+    run = await bench.start("make-sessions", confinement=confine())
+    task = asyncio.create_task(run.run())
+    await bench.until(lambda: bench.metrics)
+    assert run.identity is not None
+    made = [process for process in find_tree(run.identity, bench.attempt_id) if process.name() == "sleep"]
+    assert len(made) == 3
+    await bench.until(lambda: all(read(Path(f"/proc/{process.pid}/autogroup")).split()[-1] == "10" for process in made))
     run.stop()
     await task
 
