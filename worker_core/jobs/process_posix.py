@@ -22,11 +22,15 @@ def start_with_pipes(
     """
     frames_in, frames_out = os.pipe()
     orders_in, orders_out = os.pipe()
+    nothing, writer = os.pipe()
+    os.close(writer)
     try:
         process = spawn(
             command(frames_out, orders_in),
             cwd=cwd,
             env=env,
+            # Not the machine's /dev/null, which lies outside of any sandbox: a job of root could change its rights.
+            stdin=nothing,
             stdout=output[0],
             stderr=output[1],
             inherit=(frames_out, orders_in, *inherit),
@@ -38,4 +42,5 @@ def start_with_pipes(
     finally:
         os.close(frames_out)
         os.close(orders_in)
+        os.close(nothing)
     return process, frames_in, orders_out

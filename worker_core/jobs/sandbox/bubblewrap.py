@@ -22,8 +22,9 @@ from typing import cast
 
 from worker_core.jobs.process import ProcessIdentity, identify
 from worker_core.jobs.sandbox.bounds import Bounds
-from worker_core.jobs.sandbox.bubblewrap_view import NOTHING_HIDDEN, Hidden, view_arguments
+from worker_core.jobs.sandbox.bubblewrap_view import NO_COPIES, NOTHING_HIDDEN, Hidden, device_files, view_arguments
 from worker_core.jobs.sandbox.cell import Cell, ContainedBy, Held
+from worker_core.jobs.sandbox.device_nodes import copy_nodes
 from worker_core.jobs.sandbox.seccomp import system_call_filter
 from worker_core.machine.priority import lower_priority
 
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 _START_S = 20.0
 """How long bwrap may take to name the process it made; it takes milliseconds."""
 _MAX_STATUS_BYTES = 1 << 16
+_DEVICES = ".devices"
+"""Folder of the workspace."""
 
 
 class BubblewrapFailed(OSError):
@@ -58,7 +61,8 @@ class Bubblewrap:
     def launch(self, cell: Cell) -> Generator["BubblewrapLaunch"]:
         """Open what bwrap reads and writes during the start."""
         with ExitStack() as opened:
-            view = view_arguments(cell, self.hidden)
+            copies = copy_nodes(device_files(cell), cell.workspace / _DEVICES) if os.getuid() == 0 else NO_COPIES
+            view = view_arguments(cell, self.hidden, copies=copies)
             passwd = _in_memory(opened, "passwd", _passwd(cell.workspace).encode())
             group = _in_memory(opened, "group", f"job:x:{os.getgid()}:\n".encode())
             view[1:1] = ["--ro-bind-data", str(passwd), "/etc/passwd", "--ro-bind-data", str(group), "/etc/group"]

@@ -5,11 +5,13 @@ program needs to start; the workspace alone can be written, and what the core pu
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from worker_core.jobs.sandbox.cell import Cell
+from worker_core.jobs.sandbox.device_nodes import PLAIN
 from worker_core.jobs.sandbox.gpu_nodes import gpu_facts, gpu_nodes
 
 _TMP_BYTES = 256 << 20
@@ -40,10 +42,21 @@ class Hidden:
 
 
 NOTHING_HIDDEN = Hidden()
+NO_COPIES: Mapping[Path, Path] = MappingProxyType({})
 
 
-def view_arguments(cell: Cell, hidden: Hidden = NOTHING_HIDDEN, root: Path = Path("/")) -> list[str]:
-    """Return bwrap's arguments for namespaces, file system and capabilities of one job."""
+def device_files(cell: Cell, root: Path = Path("/")) -> list[Path]:
+    """Return the device files of the machine that a job is given."""
+    return [*(root / "dev" / name for name in PLAIN), *gpu_nodes(cell.devices, root)]
+
+
+def view_arguments(
+    cell: Cell, hidden: Hidden = NOTHING_HIDDEN, root: Path = Path("/"), copies: Mapping[Path, Path] = NO_COPIES
+) -> list[str]:
+    """Return bwrap's arguments for namespaces, file system and capabilities of one job.
+
+    ``copies`` takes the place of device files.
+    """
     return [
         "--unshare-all",
         *(["--share-net"] if cell.network else []),
@@ -51,7 +64,7 @@ def view_arguments(cell: Cell, hidden: Hidden = NOTHING_HIDDEN, root: Path = Pat
         "job",
         *_system(root),
         *_etc(root, cell.network),
-        *_proc_and_devices(cell, root),
+        *_proc_and_devices(cell, root, copies),
         *_readable(cell.readable, hidden),
         *_workspace(cell.workspace),
         *("--remount-ro", "/"),
@@ -82,7 +95,7 @@ def _etc(root: Path, network: bool) -> list[str]:
     return arguments
 
 
-def _proc_and_devices(cell: Cell, root: Path) -> list[str]:
+def _proc_and_devices(cell: Cell, root: Path, copies: Mapping[Path, Path]) -> list[str]:
     arguments = ["--proc", "/proc"]
     for name in _PROC:
         # The kernel lets a root without capabilities write these; bwrap looks at the folder only.
@@ -90,8 +103,9 @@ def _proc_and_devices(cell: Cell, root: Path) -> list[str]:
     for path in (*_CPU_FACTS, *map(str, gpu_facts(cell.devices, root))):
         arguments += ["--ro-bind-try", path, path]
     arguments += ["--dev", "/dev"]
-    for node in gpu_nodes(cell.devices, root):
-        arguments += ["--dev-bind", str(node), f"/{node.relative_to(root)}"]
+    # bwrap itself binds the machine's plain ones.
+    for node in (*gpu_nodes(cell.devices, root), *(node for node in copies if node.name in PLAIN)):
+        arguments += ["--dev-bind", str(copies.get(node, node)), f"/{node.relative_to(root)}"]
     arguments += ["--perms", "1777", "--size", str(cell.memory_bytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     return [*arguments, "--perms", "1777", "--size", str(min(_TMP_BYTES, cell.memory_bytes)), "--tmpfs", "/tmp"]
 

@@ -2,8 +2,10 @@
 
 What a training never needs and what other programs were attacked with is refused with EPERM: looking into other
 processes, the kernel's key rings, loading code into the kernel, and new namespaces, in which a job would get the
-capabilities back that it lost. The numbers are those of the kernel's ``syscall_64.tbl`` and ``unistd.h``; the format is
-that of ``struct sock_filter`` (linux/filter.h) over ``struct seccomp_data`` (linux/seccomp.h).
+capabilities back that it lost. Sockets are of the usual families only: others (vsock, which leads from a virtual
+machine to its host) know no namespaces and would be a network where there is none. The numbers are those of the
+kernel's ``syscall_64.tbl`` and ``unistd.h``; the format is that of ``struct sock_filter`` (linux/filter.h) over
+``struct seccomp_data`` (linux/seccomp.h).
 """
 
 import errno
@@ -16,17 +18,21 @@ _NUMBER_AT, _ARCH_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
 _ALLOW = 0x7FFF0000
 _REFUSE = 0x00050000 | errno.EPERM
 _UNKNOWN = 0x00050000 | errno.ENOSYS
+_NO_FAMILY = 0x00050000 | errno.EAFNOSUPPORT
 _CLONE_NEWUSER = 0x10000000
+_FAMILIES = (1, 2, 10, 16)
+"""AF_UNIX, AF_INET, AF_INET6, AF_NETLINK."""
 _X32_FROM = 0x40000000
 _CLONE3 = 435
 
 
 @dataclass(frozen=True)
 class _Machine:
-    """One architecture: its audit number, the number of ``clone``, and the calls that are refused."""
+    """One architecture: its audit number, the numbers of ``clone`` and ``socket``, and the calls that are refused."""
 
     audit: int
     clone: int
+    socket: int
     refused: dict[str, int]
 
 
@@ -48,6 +54,7 @@ _MACHINES = {
     "x86_64": _Machine(
         0xC000003E,
         56,
+        41,
         {
             "ptrace": 101,
             "syslog": 103,
@@ -79,6 +86,7 @@ _MACHINES = {
     "aarch64": _Machine(
         0xC00000B7,
         220,
+        198,
         {
             "ptrace": 117,
             "syslog": 116,
@@ -127,7 +135,13 @@ def system_call_filter(machine: str = platform.machine()) -> bytes | None:
         _jump(_ANY_BIT, _CLONE_NEWUSER, 0, 1),
         _return(_REFUSE),
     ]
-    return b"".join((*head, *calls, *clone, _return(_ALLOW)))
+    return b"".join((*head, *calls, *clone, *_sockets(known.socket), _return(_ALLOW)))
+
+
+def _sockets(number: int) -> list[bytes]:
+    families = [part for family in _FAMILIES for part in (_jump(_EQUAL, family, 0, 1), _return(_ALLOW))]
+    inside = [_load(_FIRST_ARGUMENT_AT), *families, _return(_NO_FAMILY)]
+    return [_load(_NUMBER_AT), _jump(_EQUAL, number, 0, len(inside)), *inside]
 
 
 def _load(at: int) -> bytes:

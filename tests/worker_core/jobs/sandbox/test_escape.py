@@ -1,5 +1,6 @@
 """A job that tries everything gets nothing; the same job uncontained shows that it would have."""
 
+import errno
 import json
 import os
 import socket
@@ -125,3 +126,17 @@ async def test_the_network_is_there_only_when_the_job_asks_and_the_owner_allows(
         got = json.loads((await bench.lines("stoker"))[1])
         assert (got["reached"] == doors["ports"]) is allowed
         assert (got["read"], got["sockets"]) == ([], [])
+
+
+async def test_a_job_has_device_files_of_its_own_where_it_is_root_and_sockets_of_the_usual_kinds(
+    bench: Any, confine: Callable[..., Confinement]
+) -> None:
+    end = await (await bench.start("show-devices", confinement=confine())).run()
+    assert end.outcome == "succeeded", end
+    shown = json.loads((await bench.lines("stoker"))[1])
+    machine = {name: [os.stat(name).st_dev, os.stat(name).st_ino] for name in shown["devices"] if name != "0"}
+    same = [name for name in machine if shown["devices"][name] == machine[name]]
+    assert same == ([] if os.getuid() == 0 else list(machine))  # of root's alone an owner's job may change the rights
+    assert shown["devices"]["0"] not in machine.values()
+    assert set(shown["refused"]) == {"AF_VSOCK", "AF_ALG"}
+    assert set(shown["refused"].values()) == {errno.EAFNOSUPPORT}
