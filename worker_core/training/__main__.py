@@ -2,19 +2,18 @@
 
 import argparse
 import faulthandler
-import io
 import os
 import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from worker_core.training.channel import Channel, open_descriptor
 from worker_core.training.failures import LeaveNow, describe
 from worker_core.training.files import JobFolder
 from worker_core.training.last_word import leave_last_word
+from worker_core.training.outlet import open_outlet
 from worker_core.training.reporter import Reporter
 from worker_core.training.usage import UsageMeter
 from worker_core.wire.events import Status
@@ -75,9 +74,8 @@ def prepare_process() -> None:
     sys.dont_write_bytecode = True
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    for stream in (sys.stdout, sys.stderr):
-        # What the user's code prints should be in the log when it is printed, not when a buffer is full.
-        cast(io.TextIOWrapper, stream).reconfigure(line_buffering=True, errors="backslashreplace")
+    # What the user's code prints should be in the log when it is printed, not when a buffer is full.
+    sys.stdout, sys.stderr = open_outlet(sys.stdout.fileno()), open_outlet(sys.stderr.fileno())
 
 
 def _run(folder: JobFolder, channel: Channel, usage: UsageMeter) -> None:

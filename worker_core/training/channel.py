@@ -115,12 +115,21 @@ class Channel:
     def _read_orders(self) -> None:
         splitter = FrameSplitter()
         try:
-            while data := os.read(self._orders_fd, _READ_BYTES):
+            while data := self._read():
                 for payload in splitter.feed(data):
                     self._obey(unpack_order(payload))
         except (OSError, BadMessage) as error:
             print(f"orders from the core cannot be read: {error}", file=sys.stderr)  # noqa: T201
-        self._core_is_gone()
+        finally:
+            # Whatever happened: a job that hears nothing any more must not wait for an answer.
+            self._core_is_gone()
+
+    def _read(self) -> bytes:
+        while True:
+            try:
+                return os.read(self._orders_fd, _READ_BYTES)
+            except MemoryError:
+                time.sleep(_LOOK_S)  # the job's own code has taken all it may have; nothing was read yet
 
     def _obey(self, order: Order) -> None:
         with self._changed:

@@ -90,6 +90,23 @@ def test_a_broken_frames_pipe_means_the_core_is_gone(ends: Ends) -> None:
     assert ends.channel.gone
 
 
+def test_a_job_that_has_taken_all_its_memory_still_hears_its_core(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, refused = os.read, threading.Event()
+
+    def refuse_once(descriptor: int, size: int) -> bytes:
+        if not refused.is_set():
+            refused.set()
+            raise MemoryError
+        return read(descriptor, size)
+
+    monkeypatch.setattr(os, "read", refuse_once)
+    ends.order(Order(ack=1))  # ends the read that has begun
+    frame = ends.channel.send(line())
+    ends.order(Order(ack=frame))
+    until(lambda: refused.is_set() and ends.channel.is_acked(frame))
+    assert not ends.channel.gone
+
+
 def test_garbage_instead_of_orders_means_the_core_is_gone(ends: Ends, capfd: pytest.CaptureFixture[str]) -> None:
     os.write(ends.orders, b"\xff\xff\xff\xffGET / HTTP/1.1")
     until(lambda: ends.channel.gone)

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from training_core import JobShop, quick_spec, wait_until
 
 from worker_core.wire.events import CheckpointSaved, Metric, Status
-from worker_core.wire.frames import ArtifactReady, Done, Order
+from worker_core.wire.frames import LAST_WORD_FILE, ArtifactReady, Done, Order
 
 LONG = {"cycles": 10_000, "simulators": 2, "rollout_fragment_length": 64}
 SELDOM = {"every_minutes": 100}
@@ -157,6 +157,15 @@ class Sleeper(gymnasium.Env):
 def sleeper(after: int, seconds: float) -> dict[str, object]:
     simulator = {"entry": "sleeper:Sleeper", "init": {"after": after, "seconds": seconds}}
     return quick_spec(system={"simulator": simulator}, files=["sleeper.py"], training=LONG, checkpoint=SELDOM)
+
+
+def test_a_job_that_prints_outlives_its_core_until_its_work_is_saved(shop: JobShop) -> None:
+    job = shop.start(shop.workspace(sleeper(after=0, seconds=0.001), {"sleeper.py": SLEEPER}), piped=True)
+    job.wait_for(lambda body: isinstance(body, Status) and body.phase == "training" and body.step > 0)
+    job.vanish()
+    assert job.wait() == 75
+    assert json.loads((job.workspace / "checkpoints" / "latest.json").read_text())["step"] > 0
+    assert not (job.workspace / LAST_WORD_FILE).exists()  # it did not fail
 
 
 def test_a_simulator_that_hangs_makes_the_job_silent(shop: JobShop) -> None:

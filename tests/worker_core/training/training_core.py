@@ -20,7 +20,7 @@ GUARD_S = 90.0
 class ScriptedCore:
     """The other end of a job's pipes."""
 
-    def __init__(self, workspace: Path, *, acks: bool = True) -> None:
+    def __init__(self, workspace: Path, *, acks: bool = True, piped: bool = False) -> None:
         frames_read, frames_write = os.pipe()
         orders_read, self._orders = os.pipe()
         command = [sys.executable, "-I", "-m", "worker_core.training", "--workspace", str(workspace)]
@@ -35,7 +35,7 @@ class ScriptedCore:
             [*command, *descriptors],
             pass_fds=(frames_write, orders_read),
             cwd=workspace,
-            stdout=self._stdout,
+            stdout=subprocess.PIPE if piped else self._stdout,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
@@ -72,6 +72,12 @@ class ScriptedCore:
         """Do what a core does when it dies."""
         descriptor, self._orders = self._orders, -1
         os.close(descriptor)
+
+    def vanish(self) -> None:
+        """Die with everything that a core holds, the ends of the job's output too."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.close_orders()
 
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
@@ -136,8 +142,8 @@ class JobShop:
             file.write_text(text)
         return path
 
-    def start(self, workspace: Path, *, acks: bool = True) -> ScriptedCore:
-        core = ScriptedCore(workspace, acks=acks)
+    def start(self, workspace: Path, *, acks: bool = True, piped: bool = False) -> ScriptedCore:
+        core = ScriptedCore(workspace, acks=acks, piped=piped)
         self._cores.append(core)
         return core
 
