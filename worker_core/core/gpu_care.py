@@ -178,8 +178,8 @@ class GpuCare:
                 result = await self._test_held(gpu, "before-job")
                 if result.ok and (result.total_bytes == 0 or result.free_bytes >= need.min_vram_bytes):
                     chosen.append(gpu.uuid)
-                elif not result.ok:
-                    failed = result
+                else:
+                    failed = _too_small(result, need) if result.ok else result
                 if len(chosen) == need.count:
                     break
             if len(chosen) < need.count and need.must:
@@ -286,6 +286,12 @@ class GpuCare:
             return self._resolve_runtime().probe or None
         except RuntimeMissing:
             return None
+
+
+def _too_small(result: ProbeResult, need: GpuNeed) -> ProbeResult:
+    free, wanted = f"{result.free_bytes / (1 << 30):.1f} GiB", f"{need.min_vram_bytes / (1 << 30):.1f} GiB"
+    text = f"only {free} of its memory are free and the job asks for {wanted}"
+    return ProbeResult(ok=False, failure="gpu-out-of-memory", text=text)
 
 
 def _restore(text: str | None) -> dict[str, GpuState]:

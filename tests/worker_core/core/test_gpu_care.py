@@ -238,6 +238,16 @@ async def test_memory_that_others_use_just_now_does_not_fail_the_job_for_good(de
     assert desk.care.held() == ()
 
 
+async def test_a_gpu_with_too_little_free_memory_is_not_called_broken(desk: Desk) -> None:
+    desk.cards.probes = {"GPU-1": ProbeResult(ok=True, free_bytes=2 * GIB, total_bytes=16 * GIB)}
+    with pytest.raises(NoGpu) as refused:
+        await desk.care.assign(GpuNeed(1, must=True, min_vram_bytes=8 * GIB), asyncio.Event())
+    assert refused.value.error.failure == "start-failed"
+    assert "2.0 GiB" in refused.value.error.message
+    assert "8.0 GiB" in refused.value.error.message
+    assert desk.care.held() == ()
+
+
 async def test_a_worker_that_runs_as_a_service_claims_no_gpu_and_says_why(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
