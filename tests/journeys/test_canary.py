@@ -47,10 +47,11 @@ def test_no_secret_is_in_uploads_logs_reports_arguments_environments_or_database
         "owner's token": stack.token,
         "owner's password": PASSWORD,
     }
-    little = {"cycles": 1, "simulators": 1, "decisions_per_cycle": 200}
+    little = {"cycles": 1, "simulators": 1, "decisions_per_cycle": 20_000}
     system = {"simulator": {"entry": "leaky:LeakyPole"}}
     job_id = stack.submit(job_spec("leaky", system=system, files=["leaky.py"], training=little))
-    worker.wait(lambda status: status.job is not None, "the job runs")
+    # A step means that the job's own processes are there, and not only the intention.
+    worker.wait(lambda status: status.job is not None and status.job.step > 0, "the job makes steps")
     said = "\n".join(_processes(worker.core.pid, stack.coordinator.pid)).encode()
     assert b"STOKER_ATTEMPT=" in said
     stack.wait_end(job_id)
