@@ -47,7 +47,7 @@ def test_no_secret_is_in_uploads_logs_reports_arguments_environments_or_database
         "owner's token": stack.token,
         "owner's password": PASSWORD,
     }
-    little = {"cycles": 1, "simulators": 1, "decisions_per_cycle": 20_000}
+    little = {"cycles": 1, "simulators": 1, "decisions_per_cycle": 2_000}
     system = {"simulator": {"entry": "leaky:LeakyPole"}}
     job_id = stack.submit(job_spec("leaky", system=system, files=["leaky.py"], training=little))
     # A step means that the job's own processes are there, and not only the intention.
