@@ -121,6 +121,10 @@ class ScriptedServer:
     def script(self, method: str, pattern: str, *answers: Rule | Answer) -> None:
         self._rules.append((method, re.compile(pattern), deque(answers)))
 
+    def forget_scripts(self) -> None:
+        """Be honest from now on."""
+        self._rules.clear()
+
     def count(self, method: str, pattern: str) -> int:
         return sum(1 for seen in self.seen if seen.method == method and re.fullmatch(pattern, seen.path))
 
