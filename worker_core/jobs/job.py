@@ -3,8 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from worker_core.jobs.process import MARK, ProcessIdentity, TreeEnd, end_tree, identify, kill_at_once
@@ -15,6 +15,9 @@ from worker_core.jobs.tree_use import TreeUse, Unnamed, read_tree_use, read_unna
 from worker_core.machine.gpu_probe import gpu_environment
 from worker_core.machine.priority import lower_session
 from worker_core.machine.spawn import clean_environment
+
+if sys.platform == "linux":
+    from worker_core.jobs.sandbox.bounds import raise_victim
 
 if sys.platform == "win32":
     from worker_core.jobs.process_windows import start_with_pipes
@@ -38,8 +41,6 @@ class StartedJob:
     orders: int
     stdout: int
     stderr: int
-    lowered: set[int] = field(default_factory=set[int])
-    """Sessions that stand behind everything else; a job's processes may make new ones."""
 
     def kill(self, limit_s: float) -> TreeEnd:
         """Like :meth:`end_tree`, but in a hurry: what the kernel ends as one is ended before anything is looked for."""
@@ -65,7 +66,7 @@ class StartedJob:
     def use(self, unnamed_bytes: int) -> TreeUse:
         """Return what the tree uses now, with memory in files of :class:`Unnamed`; blocks for milliseconds."""
         use = read_tree_use(self._root, self.held.group, self.cell.memory_bytes, unnamed_bytes)
-        self.lowered.update(_lower_sessions(use.members, self.lowered))
+        _keep_behind(use.members)
         return use
 
     def unnamed(self) -> Unnamed:
@@ -129,14 +130,9 @@ def job_environment(workspace: Path, attempt_id: str, devices: Sequence[str] | N
     return clean_environment(extra)
 
 
-def _lower_sessions(members: Iterable[int], lowered: Collection[int]) -> Iterator[int]:
-    """Put the sessions of a tree that are new behind everything else and yield them."""
-    if sys.platform != "linux":
-        return
-    for pid in members:
-        try:
-            session = os.getsid(pid)
-        except ProcessLookupError:
-            continue
-        if session not in lowered and lower_session(pid):
-            yield session
+def _keep_behind(members: Iterable[int]) -> None:
+    """Put a tree behind everything else again: a job may take that back, and its new sessions begin without it."""
+    if sys.platform == "linux":
+        for pid in members:
+            lower_session(pid)
+            raise_victim(pid)

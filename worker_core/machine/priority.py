@@ -37,16 +37,17 @@ else:
             lower_session(pid)
 
 
-def lower_session(pid: int) -> bool:
-    """Put the whole session of a process behind others; False when the system wants to be asked again later.
+def lower_session(pid: int) -> None:
+    """Put the whole session of a process behind others, where it does not stand there yet.
 
     Linux weighs sessions against each other and nice values only within one: without this a session of the job would
-    get as much of the processor as ours, however nice the job is. One that the job makes begins without it.
+    get as much of the processor as ours, however nice the job is. One that the job makes begins without it, and the
+    system takes at most ten such wishes a second; what it refused is due at the next look.
     """
+    file = Path(f"/proc/{pid}/autogroup")
     try:
-        Path(f"/proc/{pid}/autogroup").write_text(str(_NICE))
-    except BlockingIOError:
-        return False  # at most ten times a second
-    except OSError:
-        return True  # no such thing here, or the process has ended
-    return True
+        # As in "/autogroup-7650 nice 0".
+        if int(file.read_text().split()[-1]) < _NICE:
+            file.write_text(str(_NICE))
+    except (OSError, ValueError, IndexError):
+        return  # no such thing here, or the process has ended

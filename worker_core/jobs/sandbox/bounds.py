@@ -48,10 +48,12 @@ NO_GROUPS = Bounds()
 
 
 def raise_victim(pid: int) -> None:
-    """Make a process the first that is ended when memory runs out."""
+    """Make a process the first that is ended when memory runs out, where it is not yet."""
+    file = Path(f"/proc/{pid}/oom_score_adj")
     try:
-        Path(f"/proc/{pid}/oom_score_adj").write_text(str(_VICTIM))
-    except OSError as error:
+        if int(file.read_text()) < _VICTIM:
+            file.write_text(str(_VICTIM))
+    except (OSError, ValueError) as error:
         log.debug("process %d keeps its place among those ended for want of memory: %s", pid, error)
 
 

@@ -163,14 +163,21 @@ async def test_a_job_is_the_victim_when_memory_runs_out_and_behind_in_everything
     await task
 
 
-async def test_sessions_that_a_job_makes_stand_behind_everything_too(bench: Any, confine: Confine) -> None:
+async def test_a_job_that_pushes_to_the_front_is_put_behind_again_with_its_sessions(
+    bench: Any, confine: Confine
+) -> None:
     run = await bench.start("make-sessions", confinement=confine())
     task = asyncio.create_task(run.run())
     await bench.until(lambda: bench.metrics)
     assert run.identity is not None
-    made = [process for process in find_tree(run.identity, bench.attempt_id) if process.name() == "sleep"]
-    assert len(made) == 3
-    await bench.until(lambda: all(read(Path(f"/proc/{process.pid}/autogroup")).split()[-1] == "10" for process in made))
+    tree = [process for process in find_tree(run.identity, bench.attempt_id) if process.pid != run.identity.pid]
+    assert sum(process.name() == "sleep" for process in tree) == 3
+
+    def is_behind(process: psutil.Process) -> bool:
+        folder = Path(f"/proc/{process.pid}")
+        return read(folder / "autogroup").split()[-1] == "10" and int(read(folder / "oom_score_adj")) >= 800
+
+    await bench.until(lambda: all(map(is_behind, tree)))
     run.stop()
     await task
 
