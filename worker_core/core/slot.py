@@ -215,6 +215,8 @@ class Slot:
             self._host.feed(HeldFound())
         connect()
         for row in rows:
+            if row.end is not None:
+                await insist(lambda row=row, end=row.end: self._put_word(row, end))
             self.closing.begin(row)
         for row in unended:
             self._row = row
@@ -340,8 +342,9 @@ class Slot:
         row = self._row
         assert row is not None
         end = AttemptEnd(how="stopped", note="given back before it was started")
-        await insist(lambda: self._journal.set_end(row.attempt_id, end))
+        # An ended attempt is delivered at once, so what is to be said of it must be written before that.
         await self.closing.begin_delivery_of(row.attempt_id)
+        await insist(lambda: self._journal.set_end(row.attempt_id, end))
         await self._conclude(row, end)
 
     async def _conclude(self, row: NewAttempt, end: AttemptEnd) -> None:
@@ -362,5 +365,15 @@ class Slot:
         if self._fate == "cancel" and end.how != "finished":
             await put_canceled(row, self._journal)
         elif self._fate == "deliver" and end.how != "finished":
-            reason: ReleaseReason = "crash" if end.how == "interrupted" else self._host.release_reason()
-            await self._journal.put_release(row.attempt_id, Release(epoch=row.epoch, reason=reason))
+            await self._put_release(row, end, self._host.release_reason())
+
+    async def _put_word(self, row: NewAttempt, end: AttemptEnd) -> None:
+        """Write down what an earlier run of this core had no time for: a job that was stopped is given back."""
+        if end.how == "finished" or await self._journal.completion(row.attempt_id) is not None:
+            return
+        if await self._journal.release(row.attempt_id) is None:
+            await self._put_release(row, end, "stopped")
+
+    async def _put_release(self, row: NewAttempt, end: AttemptEnd, stopped: ReleaseReason) -> None:
+        reason: ReleaseReason = "crash" if end.how == "interrupted" else stopped
+        await self._journal.put_release(row.attempt_id, Release(epoch=row.epoch, reason=reason))

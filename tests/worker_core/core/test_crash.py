@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from scripted_coordinator import html  # pyright: ignore[reportMissingImports]
 
+from worker_core.core.reports import new_attempt
+from worker_core.journal.journal import Journal
+from worker_core.journal.records import AttemptEnd
 from worker_core.machine.spawn import spawn
+from worker_core.wire.signed import Offer
 from worker_core.wire.work import Limits
 
 CORE = Path(__file__).with_name("core_process.py")
@@ -64,6 +68,29 @@ async def test_what_a_killed_core_left_is_ended_at_once_when_nobody_may_wait_for
         await bench.stop("now")
         assert bench.processes_of(attempt) == []
         assert bench.coordinator.releases[attempt].step == 10
+
+
+@pytest.mark.parametrize(("how", "reason"), [("stopped", "stopped"), ("interrupted", "crash")])
+async def test_a_stopped_job_is_given_back_though_the_core_died_before_it_wrote_that_down(
+    bench: Any, how: Any, reason: str
+) -> None:
+    await bench.start_paired()
+    await bench.stop()
+    attempt = bench.offer()
+    _, accepted = bench.coordinator.offers.popleft()
+    jws = bench.coordinator.signed_offer(attempt, accepted)
+    journal = Journal.open(bench.paths.state_db, boot_id="boot-1")
+    offer = Offer(
+        worker_id="w", thumbprint="t", gen=1, attempt_id=attempt, job_id="j", epoch=1, kind="k", spec_sha256="0" * 64
+    )
+    await journal.add_attempt(new_attempt(offer, jws, accepted))
+    await journal.set_end(attempt, AttemptEnd(how=how))
+    await journal.close()
+    await bench.start()
+    release = await bench.until(lambda: bench.coordinator.releases.get(attempt))
+    assert release.reason == reason
+    await bench.until(lambda: bench.worker.journal.outbox().events == 0 and not bench.worker._slot.leases())
+    assert attempt not in bench.coordinator.completions
 
 
 async def test_the_ids_of_earlier_starts_are_on_disk_before_they_are_sent(bench: Any) -> None:

@@ -120,3 +120,25 @@ async def test_a_worker_whose_outbox_is_over_its_budget_takes_no_job_until_it_is
     assert said + dropped == 300
     assert dropped > 0
     assert bench.coordinator.completions[attempt].outcome == "succeeded"
+
+
+async def test_a_job_given_back_unstarted_on_a_full_disk_is_never_told_as_failed(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await bench.start_paired()
+    put_release, refused = Journal.put_release, [JournalFull("The disk is full.")] * 3
+
+    async def put_when_there_is_room(journal: Journal, attempt_id: str, release: Any) -> None:
+        if refused:
+            raise refused.pop()
+        await put_release(journal, attempt_id, release)
+
+    async def stop_first(_: Any) -> None:
+        await worker.set_mode("stop", now=False)
+
+    monkeypatch.setattr(Journal, "put_release", put_when_there_is_room)
+    bench.coordinator.script("POST", ".*/accept", stop_first)
+    attempt = bench.offer()
+    release = await bench.until(lambda: bench.coordinator.releases.get(attempt), timeout_s=30)
+    assert release.reason == "stopped"
+    assert attempt not in bench.coordinator.completions
