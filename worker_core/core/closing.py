@@ -22,6 +22,8 @@ class Closing:
         self._delivery: Delivery | None = None
         self._held: dict[str, tuple[int, int]] = {}
         """Epoch and newest step of each."""
+        self._one_at_a_time = asyncio.Lock()
+        """For the list of what is kept, which is read and then written."""
 
     def attach(self, delivery: Delivery) -> None:
         """Deliver through this from now on."""
@@ -78,7 +80,8 @@ class Closing:
 
     async def set_aside(self, attempt_id: str) -> None:
         """Remove an attempt that lost its job to another, after its delivery; its workspace stays for a while."""
-        await keep(self._journal, self._clock, attempt_id)
+        async with self._one_at_a_time:
+            await keep(self._journal, self._clock, attempt_id)
         await self.forget(attempt_id)
 
     async def discard(self, attempt_id: str) -> None:
@@ -96,6 +99,9 @@ class Closing:
         row = await self._journal.attempt(attempt_id)
         if row is None or row.end is None or row.end.how == "finished" or self._delivery is None:
             return
+        said = await self._journal.completion(attempt_id)
+        if said is not None and said.outcome == "canceled":
+            return  # on its way already; each heartbeat says it again until it has arrived
         self._delivery.drop(attempt_id)
         await put_canceled(row, self._journal)
         self._delivery.begin(row)
