@@ -22,7 +22,7 @@ from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalError
 from worker_core.link.identity import BadCredential, Credential
 from worker_core.machine.instance_lock import LockHeld
-from worker_core.machine.keystore import Found, Unavailable, open_store
+from worker_core.machine.keystore import Absent, Found, Unavailable, open_store
 from worker_core.machine.paths import Paths
 from worker_core.machine.sole_use import SoleUse
 
@@ -97,11 +97,11 @@ class Admission:
             await asyncio.wait({self.wiping})
         if self._known.life.standing not in ("unpaired", "revoked"):
             raise PairingRefused("wrong-state", "a pairing is in progress; cancel it first")
-        if self._known.foreign is not None:
-            self._known.foreign = None
-            await erase(self._paths, self._journal, None)
         self._host.feed(lives.PairingBegun())
         try:
+            if self._known.foreign is not None:
+                self._known.foreign = None
+                await erase(self._paths, self._journal, None)
             pairing = await self._desk.begin(args)
         except BaseException:
             self._host.feed(lives.PairingEnded())
@@ -124,9 +124,7 @@ class Admission:
     async def end_membership(self) -> None:
         """End the contact and the deliveries."""
         member, self.membership = self.membership, None
-        rekeying, self.rekeying = self.rekeying, None
-        if rekeying is not None:
-            await rekeying.close()
+        await self._end_rekeying()
         if member is not None:
             await member.close()
         if self._sole_use is not None:
@@ -135,10 +133,20 @@ class Admission:
 
     # The work
 
+    async def _end_rekeying(self) -> None:
+        rekeying, self.rekeying = self.rekeying, None
+        if rekeying is not None:
+            await rekeying.close()
+
     async def _connect(self) -> None:
         enrollment = self._known.enrollment
-        assert enrollment is not None
-        credential = await self._load_key(enrollment)
+        if enrollment is None:
+            return
+        store = open_store(self._paths, enrollment.credential_store)
+        found = await asyncio.to_thread(store.load)
+        if self._known.enrollment is not enrollment:
+            return  # the pairing ended while its keystore was asked
+        credential = self._read_key(found)
         if credential is None or not self._takes_sole_use(enrollment):
             return
         key = credential.key
@@ -147,11 +155,10 @@ class Admission:
             enrollment, key, self._journal, locate, self._known.clock, self._mail, self._mail, self._desk.route
         )
         self.membership, self._known.contact = member, member.contact
-        store = open_store(self._paths, enrollment.credential_store)
-        self.rekeying = Rekeying(credential, store, self._journal, member.client, self._known, self._tasks)
+        self.rekeying = Rekeying(credential, store, self._journal, member.client, self._known)
         self._mail.control_watch = self.rekeying.control_seen
         self._slot.attach(member.client, member.delivery)
-        await self._slot.recover(connect=member.contact.start)
+        await self._slot.recover(connect=lambda: member.contact.start() if self.membership is member else None)
 
     def _takes_sole_use(self, enrollment: Enrollment) -> bool:
         """Tell whether no other core of this computer uses the same key; if one does, look again later."""
@@ -170,10 +177,9 @@ class Admission:
         self._known.troubles.clear("copied-home")
         return True
 
-    async def _load_key(self, enrollment: Enrollment) -> Credential | None:
+    def _read_key(self, found: Found | Absent | Unavailable) -> Credential | None:
         """Return the key, or note why not and try again later: a worker never pairs again by itself."""
-        store, troubles = open_store(self._paths, enrollment.credential_store), self._known.troubles
-        found = await asyncio.to_thread(store.load)
+        troubles = self._known.troubles
         try:
             if isinstance(found, Found):
                 credential = Credential.read(found.secret)
@@ -222,6 +228,7 @@ class Admission:
         if farewell is not None:
             with contextlib.suppress(JournalError):  # only for the case that the next lines are cut short
                 await write_farewell(self._journal, farewell)
+        await self._end_rekeying()  # first, so that no new key is saved behind the one that is removed
         key_left, _ = await asyncio.gather(remove_key(self._paths, enrollment.credential_store), self.end_membership())
         await self._await_free_slot()
         known.farewell = await erase(self._paths, self._journal, farewell, key_left)

@@ -168,7 +168,7 @@ def advance(life: Life, event: Event) -> Step:
             return replace(life, standing="conflict"), ()
         case UpgradeAsked(asked) if life.standing in ("starting", "connected"):
             return replace(life, outdated=asked), ("report",) if asked != life.outdated else ()
-        case Quarantined(held, contested) if life.standing in ("starting", "connected"):
+        case Quarantined(held, contested) if life.standing in ("starting", "connected", "conflict"):
             changed = (held, contested) != (life.unconfirmed, life.contested)
             return replace(life, unconfirmed=held, contested=contested), ("report",) if changed else ()
         case Revoked() | Unpaired() if life.standing in ("locked", "starting", "connected", "conflict"):

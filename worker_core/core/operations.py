@@ -31,7 +31,7 @@ from worker_core.wire.failure_rules import cure_of
 from worker_core.wire.status import PairingShown, WorkerStatus
 
 T = TypeVar("T")
-_PAIRED = ("locked", "starting", "connected")
+_PAIRED = ("locked", "starting", "connected", "conflict")
 
 
 class CoreOperations:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from worker_core.control.messages import ErrorCode, PairArgs, PairOutcome
 from worker_core.core.enrollment import Enrollment, read_farewell, write_enrollment
+from worker_core.core.tasks import see_through
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalError
 from worker_core.link.address import Address
@@ -80,16 +81,16 @@ class PairingDesk:
 
     async def begin(self, args: PairArgs) -> OpenPairing:
         """Make a key, store it, ask for a code; raises :class:`PairingRefused`."""
+        key = WorkerKey.generate()
         try:
             address = Address.parse(args.coordinator)
             store = open_store(self._paths, chosen_store(args.credential_store))
+            client = CoordinatorClient(Exchanger(address, key, self._sources.clock, self.route))
         except (BadAddress, ValueError) as error:
             raise PairingRefused("bad-request", str(error)) from error
-        key = WorkerKey.generate()
         saved = await self._save(store, key)
         if isinstance(saved, Unavailable):
             raise PairingRefused("refused", saved.detail)
-        client = CoordinatorClient(Exchanger(address, key, self._sources.clock, self.route))
         try:
             started = await self._ask_for_code(client, args)
         except BaseException:
@@ -100,19 +101,23 @@ class PairingDesk:
 
     async def _save(self, store: CredentialStore, key: WorkerKey) -> Saved | Unavailable:
         """Keep the key; one who gives up meanwhile leaves none, because saving cannot be broken off."""
-        saving = asyncio.create_task(asyncio.to_thread(store.save, key.secret))
         try:
-            return await asyncio.shield(saving)
+            return await see_through(asyncio.to_thread(store.save, key.secret))
         except asyncio.CancelledError:
-            await asyncio.gather(saving, return_exceptions=True)
             await asyncio.to_thread(store.delete)
             raise
 
     async def await_decision(self, pairing: OpenPairing) -> PairOutcome:
-        """Wait for a person; after approval the enrollment is on disk, after anything else the key is gone."""
+        """Wait for a person; after approval the enrollment is on disk, after anything else the key is gone.
+
+        Cancelled after the approval it is too late: the coordinator has a new worker, and so it is one.
+        """
         try:
             approved = await await_approval(pairing.client, pairing.started, self._sources.clock, self._sleep)
-            await self._enroll(pairing, approved)
+            enrolling = asyncio.ensure_future(self._enroll(pairing, approved))
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(enrolling)
+            await enrolling
         except PairingOver as over:
             await self._forget(pairing)
             return PairOutcome(state=over.state, detail=str(over))

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from worker_core.core.enrollment import Enrollment, write_enrollment
 from worker_core.core.knowledge import Knowledge
-from worker_core.core.tasks import Tasks
+from worker_core.core.tasks import Tasks, see_through
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalError
 from worker_core.link.backoff import Backoff
@@ -42,14 +42,13 @@ class Rekeying:
         journal: Journal,
         client: CoordinatorClient,
         known: Knowledge,
-        tasks: Tasks,
     ) -> None:
         self._credential = credential
         self._store = store
         self._journal = journal
         self._client = client
         self._known = known
-        self._tasks = tasks
+        self._tasks = Tasks("change of the key")
         self._changing: asyncio.Task[None] | None = None
         client.link.spare = credential.next
         self._expect(credential.next)
@@ -78,10 +77,8 @@ class Rekeying:
             self.begin()
 
     async def close(self) -> None:
-        """End what is under way; the next start goes on with it."""
-        if self._changing is not None:
-            self._changing.cancel()
-            await asyncio.gather(self._changing, return_exceptions=True)
+        """End what is under way, but let a key that is being saved be saved; the next start goes on with it."""
+        await self._tasks.end()
 
     async def _change_until_done(self) -> None:
         backoff = Backoff(_RETRY_CAP_S)
@@ -141,11 +138,12 @@ class Rekeying:
             self._client.link.pinned = structs.replace(pinned, **both)
 
     async def _save(self, credential: Credential) -> None:
-        saved = await asyncio.to_thread(self._store.save, credential.secret)
+        saved = await see_through(asyncio.to_thread(self._store.save, credential.secret))
         if isinstance(saved, Unavailable):
             raise StoreRefused(saved.detail)
         self._credential = credential
 
     async def _keep(self, enrollment: Enrollment) -> None:
         await write_enrollment(self._journal, enrollment)
-        self._known.enrollment = enrollment
+        if self._known.enrollment is not None:  # else the pairing ended meanwhile
+            self._known.enrollment = enrollment

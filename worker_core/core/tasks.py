@@ -24,6 +24,11 @@ class Tasks:
         task.add_done_callback(self._ended)
         return task
 
+    @property
+    def under_way(self) -> bool:
+        """Whether any of it goes on."""
+        return bool(self._tasks)
+
     async def settle(self, patience_s: float) -> None:
         """Wait for what is under way, at most ``patience_s``."""
         if self._tasks and patience_s:
@@ -39,3 +44,13 @@ class Tasks:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a part of the %s failed", self._owner, exc_info=error)
+
+
+async def see_through(work: Coroutine[Any, Any, T]) -> T:
+    """Return what ``work`` brings. It cannot be broken off: whoever is cancelled meanwhile waits for its end first."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,29 @@ async def test_a_store_that_takes_no_new_key_keeps_the_old_one_at_work(
     await home.until(lambda: "not changed yet: The keystore is locked" in caplog.text)
     assert home.credential().key.thumbprint == first
     assert worker.status().state == "available"
+
+
+async def test_a_key_that_is_being_saved_when_the_pairing_ends_does_not_stay_behind(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await home.pair("in-a-hurry")
+    saving, go_on, save = threading.Event(), threading.Event(), FileStore.save
+
+    def save_slowly(store: FileStore, secret: str) -> Any:
+        saving.set()
+        go_on.wait(10)
+        return save(store, secret)
+
+    monkeypatch.setattr(FileStore, "save", save_slowly)
+    worker.admission.rekeying.begin()
+    await home.until(saving.is_set)
+    await worker.unpair()
+    await asyncio.sleep(0.3)
+    go_on.set()
+    await worker.admission.wiping
+    await asyncio.sleep(0.2)
+    assert not home.paths.credential_file.exists()
+    assert worker.known.enrollment is None
 
 
 async def test_the_coordinators_next_key_is_pinned_beside_the_present_one(home: Home) -> None:

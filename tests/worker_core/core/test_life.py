@@ -308,6 +308,8 @@ TABLE: dict[str, dict[str, tuple[str, tuple[Any, ...]]]] = {
     },
     "revoked": {"pairing begun": ("pairing", ())},
 }
+for name in ("conflict", "conflict with a job"):
+    TABLE[name] |= {"to be confirmed": (SHOWN[name], ("report",))}
 TABLE["at risk"] = {
     **TABLE["busy"],
     "lease held": ("busy", ()),
@@ -357,6 +359,11 @@ def test_the_table_names_only_phases_and_events_that_exist() -> None:
     assert set(TABLE) == set(PHASES)
     assert {event for row in TABLE.values() for event in row} <= set(EVENTS)
     assert {life.phase for life in PHASES.values()} == set(lives.Phase.__args__)
+
+
+def test_what_the_coordinator_holds_back_is_known_from_the_first_answer_after_a_conflict() -> None:
+    held, _ = advance(Life("conflict"), lives.Quarantined(held=True))
+    assert advance(held, lives.SessionOpened())[0].phase == "quarantined"
 
 
 def test_a_job_granted_after_a_stop_is_given_back_and_never_started() -> None:

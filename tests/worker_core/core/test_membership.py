@@ -5,9 +5,11 @@ import threading
 from typing import Any
 
 import pytest
+from scripted_coordinator import refusal  # pyright: ignore[reportMissingImports]
 
-from worker_core.control.messages import PairArgs
-from worker_core.core import admission, wiping
+from worker_core.control.messages import PairArgs, Request
+from worker_core.core import admission, pairings, wiping
+from worker_core.core.operations import CoreOperations
 from worker_core.core.pairings import PairingRefused
 from worker_core.machine.keystore import Absent, CredentialStore, Deleted, FileStore, Found, Unavailable, open_store
 
@@ -183,3 +185,62 @@ async def test_a_key_that_the_keystore_keeps_is_told_after_a_revocation(bench: A
     await bench.until(lambda: worker.journal.fact("farewell") and not worker.journal.fact("enrollment"))
     await bench.until(lambda: "could not be removed" in worker.status().detail)
     assert "Unlock it" in worker.status().detail
+
+
+async def test_a_pairing_ended_while_the_keystore_is_asked_is_not_taken_up_again(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.start_paired()
+    await bench.stop()
+    asked, go_on, load = threading.Event(), threading.Event(), FileStore.load
+
+    def load_slowly(store: FileStore) -> Any:
+        found = load(store)
+        asked.set()
+        go_on.wait(10)
+        return found
+
+    monkeypatch.setattr(FileStore, "load", load_slowly)
+    worker = await bench.start()
+    await bench.until(asked.is_set)
+    await worker.unpair()
+    await worker.admission.wiping
+    seen = len(bench.coordinator.seen)
+    go_on.set()
+    await asyncio.sleep(0.5)
+    assert (worker.known.contact, worker.admission.membership) == (None, None)
+    assert worker.status().state == "unpaired"
+    assert len(bench.coordinator.seen) == seen
+
+
+async def test_a_pairing_called_off_after_its_approval_is_a_pairing(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approved, go_on, write = asyncio.Event(), asyncio.Event(), pairings.write_enrollment
+
+    async def write_slowly(*enrollment: Any) -> None:
+        approved.set()
+        await go_on.wait()
+        await write(*enrollment)
+
+    monkeypatch.setattr(pairings, "write_enrollment", write_slowly)
+    worker = await bench.start()
+    await worker.begin_pairing(pair_args(bench))
+    await bench.until(approved.is_set)
+    worker.cancel_pairing()
+    await asyncio.sleep(0.05)
+    go_on.set()
+    assert (await worker.decision()).state == "approved"
+    await bench.until_state("available")
+    assert bench.paths.credential_file.exists()
+
+
+async def test_a_worker_in_conflict_can_be_unpaired_from_here(bench: Any) -> None:
+    worker = await bench.start_paired()
+    bench.coordinator.script("POST", "/v1/sessions", *[refusal("credential-conflict", retry_after_s=0.2)] * 1000)
+    bench.coordinator.script("POST", "/v1/poll", refusal("session-replaced"))
+    await bench.until(lambda: worker.known.life.standing == "conflict")
+    faces: Any = CoreOperations(worker, None)  # type: ignore[arg-type]
+    await faces.perform(Request(id="1", op="unpair"))
+    await bench.until_state("unpaired")
+    await bench.until(lambda: not bench.paths.credential_file.exists())
