@@ -13,9 +13,9 @@ from worker_core.core.tasks import Tasks
 log = logging.getLogger(__name__)
 
 _WIPED_S = 45.0
-_DELIVER_BEFORE_LEAVING_S = {"drain": 600.0, "checkpoint": 60.0, "now": 5.0}
-
 LeaveHow = Literal["drain", "checkpoint", "now"]
+_DELIVER_BEFORE_LEAVING_S: dict[LeaveHow, float] = {"drain": 600.0, "checkpoint": 60.0, "now": 5.0}
+_ONCE_HURRIED_S: dict[LeaveHow, float] = {"drain": 600.0, "checkpoint": 60.0, "now": 0.0}
 _ORDER: tuple[LeaveHow, ...] = ("drain", "checkpoint", "now")
 
 
@@ -30,14 +30,14 @@ class Departure:
         self._admission = admission
         self._tasks = tasks
         self._how: LeaveHow = "drain"
-        self._soon = asyncio.Event()
+        self._sooner = asyncio.Event()
         self._leaving: asyncio.Task[None] | None = None
 
     def ask(self, how: LeaveHow) -> None:
         """Note how this process shall end; asked again, sooner, and never later."""
-        self._how = _ORDER[max(_ORDER.index(self._how), _ORDER.index(how))]
-        if how == "now" and self._leaving is not None:
-            self._soon.set()
+        before, self._how = self._how, _ORDER[max(_ORDER.index(self._how), _ORDER.index(how))]
+        if self._how != before:
+            self._sooner.set()
 
     def begin(self) -> None:
         """The slot is free: go, in the background."""
@@ -69,8 +69,17 @@ class Departure:
     async def _deliver_before_leaving(self, member: Membership) -> None:
         patience_s = _DELIVER_BEFORE_LEAVING_S[self._how] if self._known.in_contact() else 0.0
         settled = asyncio.create_task(self._slot.settle(member.delivery, patience_s))
-        hurried = asyncio.create_task(self._soon.wait())
-        await asyncio.wait({settled, hurried}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (settled, hurried):
-            task.cancel()
-        await asyncio.gather(settled, hurried, return_exceptions=True)
+        while await self._is_hurried(settled, patience_s):
+            patience_s = _ONCE_HURRIED_S[self._how]
+        settled.cancel()
+        await asyncio.gather(settled, return_exceptions=True)
+
+    async def _is_hurried(self, settled: asyncio.Task[None], patience_s: float) -> bool:
+        """Wait for the deliveries, at most ``patience_s``; True when sooner is asked for meanwhile."""
+        self._sooner.clear()
+        sooner = asyncio.create_task(self._sooner.wait())
+        try:
+            done, _ = await asyncio.wait({settled, sooner}, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sooner.cancel()
+        return sooner in done and not settled.done()

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_coordinator import refusal  # pyright: ignore[reportMissingImports]
 
+from worker_core.core import departure
 from worker_core.core.end_signals import Asked, EndSignals, Request, ask
 from worker_core.machine.spawn import clean_environment, spawn
 
@@ -171,6 +173,21 @@ async def test_one_job_that_is_stopped_from_outside_is_not_waited_for_as_if_it_h
     await bench.until(worker.left.is_set)
     assert bench.coordinator.releases[attempt].reason == "shutdown"
     assert worker._departure._how == "checkpoint"
+
+
+async def test_one_who_leaves_at_leisure_is_hurried_by_term(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = await bench.start_paired()
+    bench.coordinator.script("POST", ".*/complete", *[refusal("rate-limited", retry_after_s=0.5)] * 1000)
+    attempt = bench.offer(steps=3)
+    await bench.until(lambda: worker.known.life.slot == "free" and bench.coordinator.count("POST", ".*/complete"))
+    worker.leave("drain")
+    await asyncio.sleep(0.5)
+    assert not worker.left.is_set()
+    monkeypatch.setitem(departure._ONCE_HURRIED_S, "checkpoint", 0.5)
+    worker.leave("checkpoint")
+    await bench.until(worker.left.is_set, timeout_s=10)
+    (row,) = await worker.journal.attempts()
+    assert row.attempt_id == attempt, "what is not delivered waits for the next start"
 
 
 def test_a_hang_up_that_somebody_had_ignored_stays_ignored() -> None:
