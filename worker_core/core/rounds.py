@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from dataclasses import dataclass
 
 from worker_core.core import life as lives
@@ -13,6 +14,7 @@ from worker_core.core.schedule import Schedule
 from worker_core.core.settings import Settings
 from worker_core.core.storage_view import JOURNAL_REASONS, journal_troubles
 from worker_core.core.storage_view import obstacle as find_obstacle
+from worker_core.core.tasks import Tasks
 from worker_core.core.worker import Worker
 from worker_core.jobs.blobs import collect_blobs
 from worker_core.jobs.workspace import sweep_workspaces
@@ -72,6 +74,7 @@ class Rounds:
         self._expired_at: float | None = None
         self._woke_at = self._known.clock.awake()
         self._refreshed_at = self._known.clock.now()
+        self._looking = Tasks("look at the machine")
         self._set_budget()
         self.watched = False
         """Whether a face looks: then load and devices are read more often."""
@@ -92,6 +95,7 @@ class Rounds:
                 self._mind_schedule()
                 before = reading
         finally:
+            await self._looking.end()
             if self._schedule is not None:
                 self._schedule.stop()
                 self._schedule, self._check_s = None, 0.0
@@ -101,6 +105,7 @@ class Rounds:
         if abs(reading.slept_s(before)) > JUMP_S or reading.lag_s(before) > JUMP_S:
             self._woke_at = reading.awake
         if abs(reading.slept_s(before)) > JUMP_S:
+            self._refreshed_at = -math.inf
             self._worker.woke()
         if abs(reading.clock_set_s(before)) > JUMP_S:
             log.info("the date was changed by %.0f s", reading.clock_set_s(before))
@@ -138,10 +143,15 @@ class Rounds:
             self._worker.feed(lives.ExpiryGraceOver())
 
     def _mind_machine(self, reading: Reading) -> None:
-        if reading.now - self._refreshed_at < (_REFRESH_WATCHED_S if self.watched else _REFRESH_IDLE_S):
+        due_s = _REFRESH_WATCHED_S if self.watched else _REFRESH_IDLE_S
+        if self._looking.under_way or reading.now - self._refreshed_at < due_s:
             return
         self._refreshed_at = reading.now
-        self._known.machine.refresh()
+        self._looking.start(self._look_at_machine())
+
+    async def _look_at_machine(self) -> None:
+        """Read everything in a thread: a driver that lost its GPU, or a disk of the network, may not answer."""
+        await asyncio.to_thread(self._known.machine.refresh)
         bound_log(self._paths.coordinator / LOG_NAME)
         self._known.gpu_care.observe(self._known.machine.gpus)
         self._set_budget()

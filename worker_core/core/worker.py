@@ -195,13 +195,13 @@ class Worker:
     def woke(self) -> None:
         """The computer slept: old connections are dead, and the coordinator shall see at once that we are back."""
         contact, now = self.known.contact, self.known.clock.now()
-        if now - self._woke_at < _SAME_WAKE_S or contact is None:
+        if now - self._woke_at < _SAME_WAKE_S:
             return  # the system's word and the jump of the clock are two signs of one sleep
         self._woke_at = now
-        self.known.machine.refresh()
         self.known.gpu_care.woke()
         log.info("the computer slept: old connections are dropped")
-        contact.wake()
+        if contact is not None:
+            contact.wake()
 
     def _may_take_anew(self) -> None:
         """What jobs may be taken here has changed: the coordinator shall offer accordingly."""

@@ -1,6 +1,7 @@
 """What comes round by the clock: sleep, a date that was set, an authorization that runs out or is renewed."""
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from worker_core.core import rounds
 from worker_core.core.rounds import Reading, Rounds
 from worker_core.core.settings import Settings
 from worker_core.machine.sources import SETTING
@@ -111,3 +113,24 @@ async def test_a_full_disk_declines_in_words_and_recovers_by_itself(move: Move, 
     worker.known.machine.refresh()
     attempt = bench.offer(steps=3)
     await bench.until(lambda: attempt in bench.coordinator.completions)
+
+
+async def test_a_driver_that_does_not_answer_holds_up_no_heartbeat(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "_REFRESH_IDLE_S", 0.1)
+    worker = await bench.start_paired()
+    asked, go_on, answered = threading.Event(), threading.Event(), threading.Event()
+
+    def never_answer() -> None:
+        asked.set()
+        go_on.wait(10)
+        answered.set()
+
+    monkeypatch.setattr(worker.known.machine, "refresh", never_answer)
+    try:
+        await bench.until(asked.is_set)
+        beats = len(bench.coordinator.heartbeats)
+        worker.known.contact.report()
+        await bench.until(lambda: len(bench.coordinator.heartbeats) > beats, timeout_s=5)
+        assert not answered.is_set()
+    finally:
+        go_on.set()
