@@ -29,6 +29,9 @@ def fetch_from(client: CoordinatorClient, attempt_id: str, cache: BlobCache) -> 
         except LinkFault as fault:
             # A long outage says nothing about the input: another attempt may have it.
             raise FetchFailed(str(fault), passing=True) from fault
+        except OSError as error:
+            # Nor does a disk that is full here: another worker may have the room.
+            raise FetchFailed(f"it cannot be written here: {error}", passing=True) from error
         except ProblemError as fault:
             raise FetchFailed(str(fault), passing=fault.problem.retryable) from fault
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from worker_core.link.exchange import Exchanger, read_count, retry_after
 from worker_core.link.faults import TransportFault
-from worker_core.link.http import Writer
+from worker_core.link.http import SinkFailed, Writer
 from worker_core.link.identity import WorkerKey
 from worker_core.wire.codec import encode
 from worker_core.wire.pairing import PairingApproved, PairingPoll, PairingRequest, PairingStarted
@@ -166,7 +166,7 @@ class CoordinatorClient:
             raise TransportFault("not-ours", "confirmed another file than the one that was sent")
 
     async def fetch_input(self, attempt_id: str, sha256: str, destination: Path) -> None:
-        """W10: fetch an input, going on from what ``destination`` holds already."""
+        """W10: fetch an input, going on from what ``destination`` holds already; OSError is of that file."""
         path = f"/v1/attempts/{attempt_id}/inputs/{sha256}"
         with destination.open("ab") as file:
             have = file.tell()
@@ -177,7 +177,10 @@ class CoordinatorClient:
                     file.truncate(0)
                 return file.write
 
-            answer = await self.link.exchange("bulk", "GET", path, headers=headers, sink=write_to)
+            try:
+                answer = await self.link.exchange("bulk", "GET", path, headers=headers, sink=write_to)
+            except SinkFailed as failed:
+                raise failed.error from None
         if answer.body or answer.status not in (200, 206):
             raise TransportFault("not-ours", f"input {sha256[:12]} came with an unexpected answer {answer.status}")
 

@@ -32,6 +32,8 @@ _LOST = ("lease-superseded", "already-completed", "no-lease", "job-canceled", "n
 _FOR_THE_CALLER = ("events-missing", "artifacts-missing", "digest-mismatch")
 _MAX_CLOSING_ROUNDS = 8
 _JOURNAL_CAP_S = 30.0
+_SHORTEST_FLUSH_S = 0.05
+"""A coordinator may ask for events at once, but nobody asks the journal without a pause."""
 
 
 class AttemptLost(Exception):
@@ -218,7 +220,7 @@ class Delivery:
             elif ended:
                 return
             if not parcel.ended:
-                await parcel.wait(self._params().events_flush_s)
+                await parcel.wait(max(_SHORTEST_FLUSH_S, self._params().events_flush_s))
 
     async def _send_events(self, parcel: _Parcel, part: EventSlice) -> None:
         batch = EventBatch(epoch=parcel.epoch, first_seq=part.first_seq, events=part.events)
@@ -260,7 +262,7 @@ class Delivery:
             elif ended:
                 return
             elif not parcel.ended:
-                await parcel.wait(self._params().events_flush_s)
+                await parcel.wait(max(_SHORTEST_FLUSH_S, self._params().events_flush_s))
 
     async def _deliver_file(self, parcel: _Parcel, row: UploadRow) -> None:
         file = self._locate(row.sha256)

@@ -8,7 +8,8 @@ transport faults in a row, or when the computer slept and its sockets are dead.
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from worker_core.link.address import Address
@@ -25,6 +26,14 @@ _CLOSE_S = 5.0
 Writer = Callable[[bytes], object]
 Sink = Callable[[int, Mapping[str, str]], Writer | None]
 """Given status and headers of an answer, says where its body goes; None keeps it in memory."""
+
+
+class SinkFailed(Exception):
+    """What a sink's writer raised: no fault of the connection."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ class Plane:
 
         ``read_s`` waits another time for the answer than the plane does.
 
-        Raises :class:`TransportFault`. Cancelling the caller does not cancel the exchange.
+        Raises :class:`TransportFault`, or :class:`SinkFailed`. Cancelling the caller does not cancel the exchange.
         """
         if self._closed:
             raise TransportFault("broken", f"this worker speaks to {self._address.host} no more")
@@ -182,15 +191,25 @@ async def _perform(
 ) -> RawAnswer:
     async with client.stream(method, url, headers=headers, content=content, timeout=timeout) as response:
         body = bytearray()
-        write = sink(response.status_code, response.headers) if sink is not None else None
+        with _in_sink():
+            write = sink(response.status_code, response.headers) if sink is not None else None
         async for chunk in response.aiter_bytes():
             if write is not None:
-                write(chunk)
+                with _in_sink():
+                    write(chunk)
                 continue
             body += chunk
             if len(body) > MAX_ANSWER_BYTES:
                 raise TransportFault("not-ours", f"an answer of more than {MAX_ANSWER_BYTES} bytes")
         return RawAnswer(response.status_code, response.headers, bytes(body))
+
+
+@contextmanager
+def _in_sink() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SinkFailed(error) from error
 
 
 def make_trust(address: Address) -> ssl.SSLContext:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import UploadRow
+from worker_core.link.backoff import spread
 from worker_core.link.client import CoordinatorClient
 from worker_core.link.faults import TransportFault
 from worker_core.wire.problems import ProblemError
@@ -68,7 +69,7 @@ async def _send_chunks(client: CoordinatorClient, ticket: UploadTicket, size: in
             stumbles += 1
             if error.code not in _GOES_ON or stumbles > _MAX_STUMBLES:
                 raise
-            await asyncio.sleep(error.problem.retry_after_s or 0.1)
+            await asyncio.sleep(spread(error.problem.retry_after_s or 0.1))
             offset = await client.upload_offset(ticket.id)
 
 

@@ -1,6 +1,7 @@
 """The pools of connections: churn leaks no slot, faults bring a fresh pool, sleep drops every socket."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -114,6 +115,16 @@ async def test_an_input_is_fetched_from_where_it_stopped(
     await client.fetch_input("att", "0" * 64, file)
     assert file.read_bytes() == content
     assert coordinator.seen[-1].headers["range"] == "bytes=1000-"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+async def test_a_full_disk_under_an_input_is_no_fault_of_the_connection(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient
+) -> None:
+    content = Answer(206, bytes(1 << 20), "application/octet-stream")
+    coordinator.script("GET", "/v1/attempts/att/inputs/.*", content)
+    with pytest.raises(OSError, match="No space left"):
+        await client.fetch_input("att", "0" * 64, Path("/dev/full"))
 
 
 async def test_a_portals_page_never_gets_into_an_inputs_file(
