@@ -39,6 +39,8 @@ class BoundedLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
         try:
+            if self._file.closed:  # the disk was full when a new one was due
+                self._file = self._path.open("a", encoding="utf-8")
             if self._file.tell() > MAX_LOG_BYTES:
                 self._file.close()
                 self._path.replace(self._path.with_name(f"{self._path.name}.1"))

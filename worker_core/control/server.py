@@ -175,7 +175,9 @@ class ControlServer:
             client.close()
             return
         if len(self._strangers) >= _MAX_STRANGERS:
-            next(iter(self._strangers)).close()
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]  # now, so that each of a burst of callers closes another one
+            oldest.close()
         self._strangers[client] = None
         self._start(self._serve(client))
 

@@ -3,6 +3,7 @@
 No secret that this process knows reaches either, and no fault of the file or the terminal reaches the core.
 """
 
+import contextlib
 import logging
 import logging.handlers
 import os
@@ -67,16 +68,17 @@ def _log_crash(kind: type[BaseException], error: BaseException | None, trace: Tr
 def bound_log(path: Path) -> None:
     """Cut a log that another process of ours appends to, when it has grown too long.
 
-    What it held lies beside it then, unless the disk has no room for that.
+    What it held lies beside it then, unless the disk has no room for that. One that cannot be cut stays as it is.
     """
-    if not path.exists() or path.stat().st_size <= CHILD_LOG_BYTES:
-        return
-    earlier = path.with_name(f"{path.name}.1")
-    try:
-        shutil.copyfile(path, earlier)
-    except OSError:
-        earlier.unlink(missing_ok=True)
-    os.truncate(path, 0)
+    with contextlib.suppress(OSError):
+        if not path.exists() or path.stat().st_size <= CHILD_LOG_BYTES:
+            return
+        earlier = path.with_name(f"{path.name}.1")
+        try:
+            shutil.copyfile(path, earlier)
+        except OSError:
+            earlier.unlink(missing_ok=True)
+        os.truncate(path, 0)
 
 
 class LogFile(logging.handlers.RotatingFileHandler):

@@ -14,10 +14,13 @@ def peer_uid(line: Any) -> int | None:
     """Return the user id of the process that connected to a Unix socket; None where the kernel does not tell."""
     if line.family != getattr(socket, "AF_UNIX", None):
         return None
-    if sys.platform == "linux":
-        facts = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        return struct.unpack("3i", facts)[1]
-    if sys.platform == "darwin":
-        facts = line.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES)
-        return struct.unpack_from("=II", facts)[1]
+    try:
+        if sys.platform == "linux":
+            facts = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            return struct.unpack("3i", facts)[1]
+        if sys.platform == "darwin":
+            facts = line.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES)
+            return struct.unpack_from("=II", facts)[1]
+    except OSError:
+        return None  # it has gone already, which macOS says this way
     return None

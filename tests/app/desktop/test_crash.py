@@ -1,5 +1,6 @@
 """What the desktop keeps of a crash, and of its day: no secret, and no more than a bounded file."""
 
+import errno
 import logging
 import sys
 from pathlib import Path
@@ -49,3 +50,22 @@ def test_the_log_of_the_desktop_is_bounded_and_without_secrets(tmp_path: Path, m
     assert len(sizes) == 2
     assert max(sizes) < 2200
     assert "line 199 [secret]" in path.read_text()
+
+
+def test_the_log_goes_on_after_a_disk_that_was_full_when_a_new_file_was_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(crash, "MAX_LOG_BYTES", 10)
+    handler = BoundedLog(tmp_path / "desktop.log")
+    handler.emit(logging.makeLogRecord({"msg": "a first line that fills it"}))
+    with monkeypatch.context() as full:
+        full.setattr(Path, "replace", _no_space)
+        handler.emit(logging.makeLogRecord({"msg": "lost"}))
+    handler.emit(logging.makeLogRecord({"msg": "here again"}))
+    handler.close()
+    assert (tmp_path / "desktop.log").read_text() == "here again\n"
+    assert "No space left" in capsys.readouterr().err
+
+
+def _no_space(path: Path, target: Path) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")

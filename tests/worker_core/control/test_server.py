@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import stat
 import sys
 from pathlib import Path
@@ -353,3 +354,16 @@ async def test_a_full_disk_hides_a_worker_from_its_faces_only_until_there_is_roo
     finally:
         await started.stop()
     assert read_endpoint(paths) is None
+
+
+async def test_a_burst_of_silent_callers_holds_no_more_lines_than_one_after_the_other(
+    server: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_STRANGERS", 4)
+    ends = [socket.socketpair() for _ in range(20)]
+    lines = [await asyncio.open_unix_connection(sock=ours) for ours, _theirs in ends]
+    for reader, writer in lines:  # as a loop does that finds them all waiting at once
+        server._receive(reader, writer)
+    assert sum(not writer.is_closing() for _, writer in lines) == 4
+    for _, theirs in ends:
+        theirs.close()

@@ -117,3 +117,12 @@ def test_the_log_of_a_child_is_cut_while_the_child_writes(tmp_path: Path, monkey
         bound_log(path)
     assert path.read_bytes() == b"new line\n"
     assert path.with_name("coordinator.log.1").read_bytes() == b"old line\n" * 200
+
+
+def test_a_log_that_cannot_be_cut_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "CHILD_LOG_BYTES", 1)
+    in_the_way = tmp_path / "coordinator.log"
+    in_the_way.mkdir()
+    (in_the_way / "something").write_text("x")
+    bound_log(in_the_way)
+    assert in_the_way.is_dir()
