@@ -198,7 +198,7 @@ class CoordinatorClient:
         """Write an artifact to ``target``, which appears only whole and with the right content."""
         partial = target.with_name(target.name + ".part")
         try:
-            digest = exchange(lambda: self._receive(artifact, partial), self.url, self._patience)
+            digest = exchange(lambda: self._receive(artifact, partial), self.url, self._patience, self._proxy)
             if digest.extensions["sha256"] != artifact.sha256:
                 raise CliError(f"{artifact.name} arrived damaged.", cure="Try again.", code="digest-mismatch")
             partial.replace(target)

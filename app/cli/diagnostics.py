@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import msgspec
+
 from app.cli.doctor import examine
 from app.cli.errors import CliError
 from app.cli.worker_commands import core
 from worker_core.core.settings import BadSettings, read_settings
 from worker_core.journal.summary import read_summary
+from worker_core.link.route import shown_proxy
 from worker_core.machine.atomic_files import write_file
 from worker_core.machine.host import disk_space, read_host
 from worker_core.machine.known_secrets import learn_environment, learn_home, learn_url
@@ -75,7 +78,7 @@ def gather(paths: Paths, environment: dict[str, str]) -> list[Part]:
         ("versions.json", "versions of Stoker, Python, the system and libraries", lambda: encode(_versions())),
         ("machine.json", "processors, memory, GPUs and free disk", lambda: _machine(paths)),
         ("doctor.json", "what `stoker doctor` says", lambda: encode(examine(paths))),
-        ("settings.json", "this worker's settings", lambda: encode(read_settings(paths))),
+        ("settings.json", "this worker's settings", lambda: _settings(paths)),
         ("status.json", "what the running worker says of itself", lambda: _status(paths)),
         ("journal.json", "the journal in figures, how attempts ended, what was set aside", lambda: _journal(paths)),
     ]
@@ -156,6 +159,12 @@ def _machine(paths: Paths) -> bytes:
     disk = disk_space(paths.data if paths.data.exists() else Path.home())
     host = read_host(sources.gpus.facts())
     return encode({"host": host, "disk_free_bytes": disk.free_bytes, "disk_total_bytes": disk.total_bytes})
+
+
+def _settings(paths: Paths) -> bytes:
+    """Return the settings; of a proxy's address only what holds no login, however short its password is."""
+    settings = read_settings(paths)
+    return encode(msgspec.structs.replace(settings, proxy=settings.proxy and shown_proxy(settings.proxy)))
 
 
 def _status(paths: Paths) -> bytes:

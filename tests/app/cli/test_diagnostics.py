@@ -109,3 +109,11 @@ def test_only_the_end_of_a_long_log_is_taken_in_whole_lines(
     assert len(log) <= diagnostics.MAX_LOG_BYTES
     assert log.startswith(b"line ")
     assert log.endswith(b"line 039999\n")
+
+
+def test_a_login_for_the_proxy_is_left_out_however_short_it_is(
+    paths: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths.settings_file.write_text(json.dumps({"proxy": "http://joe:abc@proxy.example.org:3128"}))
+    _, files = write(tmp_path / "out.zip", capsys)
+    assert json.loads(files["settings.json"])["proxy"] == "proxy.example.org:3128"
