@@ -49,6 +49,7 @@ def insert_worker(
             person_acted_at=now,
         )
     )
-    detail = f"may run {', '.join(scopes) or 'nothing'}; from {waiting.ip}, fingerprint {waiting.fingerprint}"
+    may_run = "any job" if "any" in scopes else ", ".join(scopes) or "nothing"
+    detail = f"may run {may_run}; from {waiting.ip}, fingerprint {waiting.fingerprint}"
     record(conn, person.account_id, now, person.email, "approved", worker_id, approval.name, detail)
     return worker_id

@@ -99,7 +99,7 @@ class Pairings:
         found = await self._db.write(lambda conn: self._look_up(conn, person, code))
         if found is None:
             left = await self.tries.was_wrong(person, ip)
-            raise problem("code-not-found", f"no pairing waits for this code; {left} tries left")
+            raise problem("code-not-found", f"no pairing waits for this code; {_tries_words(left)}")
         self.tries.was_right(tried)
         return self._found(found, ip)
 
@@ -284,6 +284,12 @@ class Pairings:
             fingerprint=row.fingerprint,
             worker_version=row.worker_version,
         )
+
+
+def _tries_words(left: int) -> str:
+    if left == 0:
+        return "that was the last try for a while"
+    return "1 try left" if left == 1 else f"{left} tries left"
 
 
 def _undecided(error: str, detail: str, interval: float | None = None) -> ProblemError:

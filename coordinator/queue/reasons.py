@@ -65,7 +65,8 @@ def _missing(job: Job, workers: Sequence[Standing]) -> str:
 def _nobody(job: Job, workers: Sequence[Standing]) -> str:
     target = job.wanted_target()
     why = Counter(unfit(worker.facts, job.kind, target) for worker in workers)
-    return "no worker fits: " + ", ".join(f"{count} {words}" for words, count in why.most_common(3))
+    told = (f"{f'each of {count}' if count > 1 else 'one'} {words}" for words, count in why.most_common(3))
+    return "no worker fits: " + ", ".join(told)
 
 
 def _counted(states: Iterable[str]) -> str:

@@ -179,6 +179,7 @@ class Chart {
     }
     ctx.strokeStyle = ctx.fillStyle = colour("--amber");
     ctx.setLineDash([2 * ratio, 3 * ratio]);
+    const rows = [0, 0, 0];
     for (const [step, word] of this.data.flags) {
       const x = uplot.valToPos(step, "x", true);
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
@@ -186,7 +187,12 @@ class Chart {
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      ctx.fillText(`⚑ ${word}`, x + 4 * ratio, bbox.top + 24 * ratio);
+      // Words that would stand on each other take the next row; where none is free the line has to do.
+      const row = rows.findIndex((end) => end <= x);
+      if (row < 0) continue;
+      const text = `⚑ ${word}`;
+      rows[row] = x + 8 * ratio + ctx.measureText(text).width;
+      ctx.fillText(text, x + 4 * ratio, bbox.top + (24 + 13 * row) * ratio);
     }
     ctx.fillStyle = colour("--red");
     for (const [step, kind] of this.data.marks) {
