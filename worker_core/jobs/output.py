@@ -9,6 +9,7 @@ from worker_core.journal.journal import Journal
 from worker_core.machine.clocks import Clock
 from worker_core.machine.redaction import KNOWN_SECRETS
 from worker_core.wire.events import MAX_LINE_BYTES, Dropped, Log, LogStream
+from worker_core.wire.vocabulary import Word
 
 _TAIL_LINES = 20
 _TAIL_LINE_CHARS = 400
@@ -38,7 +39,7 @@ class OutputLog:
         for line in splitter.close():
             self.keep(stream, line)
 
-    def keep(self, stream: LogStream, line: str) -> None:
+    def keep(self, stream: Word, line: str) -> None:
         """Keep one line of the job without secrets, cut at 8 KiB, if there are not too many."""
         self._tail.append(line)
         if self._rate.admit(time.monotonic()):
