@@ -24,7 +24,7 @@ from worker_core.machine.clocks import SystemClock
 from worker_core.machine.gpu_session import of_windows_session
 from worker_core.machine.sources import SETTING
 from worker_core.wire.codec import encode
-from worker_core.wire.failure_rules import RULES
+from worker_core.wire.failure_rules import rule_of
 from worker_core.wire.frames import JobError, Usage
 from worker_core.wire.pairing import Gpu
 from worker_core.wire.probe import ProbeResult
@@ -234,7 +234,7 @@ async def test_memory_that_others_use_just_now_does_not_fail_the_job_for_good(de
     desk.cards.probes = {"GPU-1": crowded}
     with pytest.raises(NoGpu, match="12 MiB") as refused:
         await desk.care.assign(MUST, asyncio.Event())
-    assert RULES[refused.value.error.failure].retry == "again"
+    assert rule_of(refused.value.error.failure).retry == "again"
     assert desk.care.held() == ()
 
 
