@@ -100,18 +100,22 @@ class HeldAttempt(Message):
     """The first event it can still send; what came before was acknowledged."""
 
 
+InstanceId = Annotated[str, msgspec.Meta(max_length=100)]
+"""Of one start of a core; bounded, because a coordinator keeps those of a conflict."""
+
+
 class SessionRequest(Message):
     """S1 request. ``state`` and ``reasons`` are what the workstation shows about itself."""
 
     worker_id: str
-    instance_id: str
+    instance_id: InstanceId
     session_seq: Count
     boot_id: str
     version: str
     local_mode: Mode = "run"
     state: Word = "connecting"
     reasons: tuple[Reason, ...] = ()
-    prev_instance_ids: Annotated[tuple[str, ...], msgspec.Meta(max_length=32)] = ()
+    prev_instance_ids: Annotated[tuple[InstanceId, ...], msgspec.Meta(max_length=32)] = ()
     capabilities: dict[str, object] = {}
     """``host`` (:class:`worker_core.wire.pairing.Host` as JSON), ``kinds``, ``credential_store``."""
     held: tuple[HeldAttempt, ...] = ()
