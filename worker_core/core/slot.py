@@ -66,8 +66,8 @@ class SlotHost(Protocol):
         """Why a job that is being stopped is given back."""
         ...
 
-    def job_ended(self, failed_by_us: bool) -> None:
-        """A job's tree is gone; ``failed_by_us`` when this machine is the likely cause."""
+    def job_ended(self, failed_by_us: bool | None) -> None:
+        """A job's tree is gone; ``failed_by_us`` when this machine is the likely cause, None when it did not finish."""
         ...
 
 
@@ -355,7 +355,8 @@ class Slot:
         if self._row is row:
             self._row = self._run = None
         self.job_ends += 1
-        self._host.job_ended(end.error is not None and end.error.failure in RETRYABLE_FAILURES)
+        failed_by_us = end.error is not None and end.error.failure in RETRYABLE_FAILURES
+        self._host.job_ended(failed_by_us if end.how == "finished" else None)
         if fate == "discard":
             await insist(lambda: self.closing.discard(attempt_id))
         else:

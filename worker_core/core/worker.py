@@ -243,9 +243,10 @@ class Worker:
         """Return the age of the running attempt's lease, and what its job says about losing it."""
         return self._slot.lease()
 
-    def job_ended(self, failed_by_us: bool) -> None:
-        """Count failures in a row, as evidence of health."""
-        self.known.failures_in_a_row = self.known.failures_in_a_row + 1 if failed_by_us else 0
+    def job_ended(self, failed_by_us: bool | None) -> None:
+        """Count failures in a row, as evidence of health; a job that did not finish says nothing of it."""
+        if failed_by_us is not None:
+            self.known.failures_in_a_row = self.known.failures_in_a_row + 1 if failed_by_us else 0
         if self._once:
             self.leave("drain")
 

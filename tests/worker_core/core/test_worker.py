@@ -246,3 +246,17 @@ async def test_a_worker_started_for_one_job_leaves_after_it(bench: Any) -> None:
     attempt = bench.offer(steps=5)
     await bench.until(lambda: bench.worker.left.is_set())
     assert bench.coordinator.completions[attempt].outcome == "succeeded"
+
+
+async def test_a_job_that_is_stopped_says_nothing_of_the_failures_before_it(bench: Any) -> None:
+    worker = await bench.start_paired()
+    worker.known.failures_in_a_row = 2
+    stopped = bench.offer(steps=10_000)
+    await bench.until(lambda: metrics(bench.coordinator.events[stopped]))
+    await worker.set_mode("stop", False)
+    await bench.until(lambda: bench.coordinator.releases.get(stopped))
+    assert worker.known.failures_in_a_row == 2
+    await worker.set_mode("run", False)
+    finished = bench.offer(steps=3)
+    await bench.until(lambda: bench.coordinator.completions.get(finished))
+    assert worker.known.failures_in_a_row == 0
