@@ -123,10 +123,14 @@ class Exchanger:
 
         Raises TransportFault for one that is not its own, ProblemError or WorkerRevoked for its no.
         """
-        self._check_ours(answer)
-        if answer.status < 300:
-            return answer
-        raise self._refusal(answer, method)
+        generation = self._check_ours(answer, method)
+        refusal = None if answer.status < 300 else self._refusal(answer, method)
+        if isinstance(refusal, TransportFault):
+            raise refusal
+        self._note(answer, generation)
+        if refusal is not None:
+            raise refusal
+        return answer
 
     def drop_connections(self) -> None:
         """Close all sockets: they are dead after sleep."""
@@ -191,10 +195,16 @@ class Exchanger:
         token = self.token or ""
         return {"Authorization": f"DPoP {token}", PROOF_HEADER: self._proofs.make(method, url, token)}
 
-    def _check_ours(self, answer: RawAnswer) -> None:
+    def _check_ours(self, answer: RawAnswer, method: str) -> int:
         generation = read_count(answer.headers.get(GENERATION_HEADER))
         if generation is None or (answer.status < 400 and answer.status not in _DONE):
             raise self._not_ours(f"answered {answer.status}, but not as a Stoker coordinator does")
+        bare = method == "HEAD" or answer.status == 204 or answer.status >= 400
+        if not bare and _content_type(answer) not in (_JSON, _BYTES):
+            raise self._not_ours(f"answered {answer.status} with {_content_type(answer) or 'no content'}")
+        return generation
+
+    def _note(self, answer: RawAnswer, generation: int) -> None:
         self.gen = generation
         self.last_answer = self._clock.now()
         nonce = answer.headers.get(NONCE_HEADER)

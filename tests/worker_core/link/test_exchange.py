@@ -5,7 +5,7 @@ import json
 import socket
 
 import pytest
-from scripted_coordinator import ScriptedCoordinator, message, refusal
+from scripted_coordinator import Answer, ScriptedCoordinator, message, refusal
 
 from worker_core.link.address import Address
 from worker_core.link.client import CoordinatorClient
@@ -95,6 +95,18 @@ async def test_an_answer_moves_the_generation_and_the_age_of_contact(
     await client.meta()
     assert client.link.gen == 7
     assert client.link.last_answer is not None
+
+
+@pytest.mark.parametrize("status", [200, 201, 403, 503])
+async def test_a_page_under_our_headers_is_no_contact(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient, status: int
+) -> None:
+    coordinator.gen = 7
+    coordinator.script("GET", "/v1/meta", Answer(status, b"<html>Blocked</html>", "text/html"))
+    with pytest.raises(TransportFault) as caught:
+        await client.meta()
+    assert caught.value.cause == "not-ours"
+    assert (client.link.last_answer, client.link.gen) == (None, 0)
 
 
 async def test_a_wrong_clock_here_is_seen_and_locks_nobody_out(
