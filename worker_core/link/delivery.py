@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 
 _LOST = ("lease-superseded", "already-completed", "no-lease", "job-canceled", "not-found")
 _FOR_THE_CALLER = ("events-missing", "artifacts-missing", "digest-mismatch")
-_MAX_CLOSING_ROUNDS = 8
 _JOURNAL_CAP_S = 30.0
 _SHORTEST_FLUSH_S = 0.05
 """A coordinator may ask for events at once, but nobody asks the journal without a pause."""
@@ -283,22 +282,31 @@ class Delivery:
         await self._journal.set_aside(row.attempt_id, f"{row.kind} {row.name}", reason)
 
     async def _close(self, parcel: _Parcel) -> None:
-        for _ in range(_MAX_CLOSING_ROUNDS):
+        """Say the end until it is recorded, however often the coordinator asks for more: it stays in the journal."""
+        backoff = Backoff(self._params().bulk_retry_cap_s)
+        while True:
             try:
                 await self._persist(parcel, lambda: self._say_end(parcel))
             except ProblemError as error:
-                if error.code == "artifacts-missing":
-                    for sha256 in error.problem.missing:
-                        await self._journal.set_upload(parcel.attempt_id, sha256, state="waiting")
-                elif error.code == "events-missing" and error.problem.next_seq is not None:
-                    await self._journal.events_taken(parcel.attempt_id, error.problem.next_seq)
-                else:
-                    raise AttemptLost(error) from error
+                await self._bring_back(parcel, error)
                 await self._deliver_contents(parcel)
+                if backoff.failures:
+                    log.warning("the end of %s is not recorded yet: %s", parcel.attempt_id, error)
+                pause_s = backoff.next_wait(error)
+                if backoff.failures > 1:  # what was asked for the first time may well be all
+                    await parcel.wait(pause_s)
             else:
                 return
-        log.error("the end of %s could not be recorded; it is given up here", parcel.attempt_id)
-        await self._journal.set_aside(parcel.attempt_id, "how the attempt ended", "asked for again and again")
+
+    async def _bring_back(self, parcel: _Parcel, error: ProblemError) -> None:
+        """Put what the coordinator still misses in line again; another refusal ends the attempt."""
+        if error.code == "artifacts-missing":
+            for sha256 in error.problem.missing:
+                await self._journal.set_upload(parcel.attempt_id, sha256, state="waiting")
+        elif error.code == "events-missing" and error.problem.next_seq is not None:
+            await self._journal.events_taken(parcel.attempt_id, error.problem.next_seq)
+        else:
+            raise AttemptLost(error) from error
 
     async def _say_end(self, parcel: _Parcel) -> None:
         release = await self._journal.release(parcel.attempt_id)

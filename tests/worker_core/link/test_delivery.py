@@ -266,6 +266,22 @@ async def test_what_the_coordinator_misses_at_the_end_is_sent_again(scene: Scene
     assert scene.completion.artifacts == (digest,)
 
 
+async def test_an_end_that_is_asked_for_long_and_often_is_said_until_it_is_recorded(scene: Scene) -> None:
+    digest = await scene.add_file(b"weights")
+    scene.coordinator.script("POST", ".*/complete", *[refusal("artifacts-missing", missing=(digest,))] * 12)
+    await scene.begin()
+    await scene.journal.set_end(ATTEMPT, FINISHED)
+    scene.delivery.conclude(ATTEMPT)
+    await asyncio.sleep(1.5)
+    assert 2 <= scene.coordinator.count("POST", ".*/complete") <= 3, "it waits between its rounds"
+    while not await scene.delivery.settled(ATTEMPT, 0.1):
+        scene.delivery.go_on()  # the coordinator answers: no need to wait
+    assert scene.coordinator.count("POST", ".*/complete") == 13
+    assert scene.completion.artifacts == (digest,)
+    assert scene.watch.done == [ATTEMPT]
+    assert await scene.journal.set_aside_items() == []
+
+
 async def test_an_attempt_the_coordinator_does_not_know_is_given_up_only_after_it_was_shown_again(
     scene: Scene,
 ) -> None:
