@@ -154,10 +154,10 @@ async def test_copies_that_lost_their_job_stay_a_day_within_their_room_and_few_a
     for name in names:
         folder = workspace_path(bench.paths, name)
         folder.mkdir(parents=True)
-        (folder / "model").write_bytes(b"x" * 1000)
+        (folder / "model").write_bytes(b"x" * 1_000_000)
         await keep(worker.journal, worker.known.clock, name)
     assert await kept(worker, bench, 1 << 30) == set(names[-KEEP_COPIES:])
-    assert await kept(worker, bench, 2500) == set(names[-2:])
+    assert await kept(worker, bench, 2_500_000) == set(names[-2:])
     os.unlink(workspace_path(bench.paths, names[-1]) / "model")
     workspace_path(bench.paths, names[-1]).rmdir()
     assert await kept(worker, bench, 1 << 30) == {names[-2]}
