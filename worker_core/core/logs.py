@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
+from worker_core.core.terminal_log import TerminalLog
 from worker_core.machine.atomic_files import private_folder
 from worker_core.machine.paths import Paths
 from worker_core.machine.redaction import KNOWN_SECRETS
@@ -27,7 +28,7 @@ _NOISY = ("httpx", "httpcore", "apscheduler", "asyncio")
 
 def open_logs(paths: Paths, level: str, verbose: bool) -> None:
     """Log to stderr and to ``core.log``; a log folder that cannot be made costs the file, not the worker."""
-    terminal = _Terminal(sys.stderr)
+    terminal = TerminalLog(sys.stderr)
     terminal.setFormatter(_ForPeople(verbose))
     handlers: list[logging.Handler] = [terminal]
     try:
@@ -119,13 +120,6 @@ class LogFile(logging.handlers.RotatingFileHandler):
 
     def _loss(self) -> str:
         return f"{self.lost} lines could not be written here"
-
-
-class _Terminal(logging.StreamHandler):  # pyright: ignore[reportMissingTypeArgument]
-    """The terminal, or the file of whoever started the core; it may be full, or gone."""
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Go on: there is no better place to say that nobody reads."""
 
 
 class _Redacting(logging.Formatter):

@@ -1,6 +1,9 @@
 """The core's own log is bounded, holds no secret, and never harms the core, whatever becomes of its file."""
 
 import logging
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +84,7 @@ def test_a_home_without_a_log_folder_costs_the_file_not_the_worker(
     paths.logs.write_text("not a folder")
     open_logs(paths, "info", verbose=False)
     log.info("still here")
+    close_logs()
     said = capsys.readouterr().err
     assert "there is no log file" in said
     assert "still here" in said
@@ -100,6 +104,7 @@ def test_no_secret_reaches_the_log_or_the_terminal(
     crash = threading.Thread(target=lambda: int("correct-horse-battery"))
     crash.start()
     crash.join()
+    close_logs()
     for text in ((paths.logs / "core.log").read_text(), capsys.readouterr().err):
         assert "correct-horse" not in text
         assert text.count("[secret]") >= 3
@@ -126,3 +131,42 @@ def test_a_log_that_cannot_be_cut_raises_nothing(tmp_path: Path, monkeypatch: py
     (in_the_way / "something").write_text("x")
     bound_log(in_the_way)
     assert in_the_way.is_dir()
+
+
+MANY_LINES = """
+import logging, sys
+from worker_core.core.logs import close_logs, open_logs
+from worker_core.machine.paths import find_paths
+open_logs(find_paths(sys.argv[1]), "info", verbose=False)
+for number in range(4000):
+    logging.getLogger().info("line %d %s", number, "x" * 80)
+print("went on", flush=True)
+close_logs()
+"""
+
+
+def test_a_terminal_that_nobody_reads_holds_up_neither_the_core_nor_its_end(paths: Paths) -> None:
+    command = [sys.executable, "-c", MANY_LINES, str(paths.logs.parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"went on\n"
+        assert process.wait(20) == 0
+    assert "line 3999" in (paths.logs / "core.log").read_text()
+
+
+def test_lines_that_a_terminal_does_not_take_are_counted_and_the_next_are_shown(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, writing = os.pipe()
+    with open(writing, "w", encoding="utf-8") as held_up, open(reading, encoding="utf-8") as person:
+        monkeypatch.setattr(sys, "stderr", held_up)
+        open_logs(paths, "info", verbose=False)
+        for number in range(4000):
+            log.info("line %d %s", number, "x" * 80)
+        seen = [person.readline() for _ in range(1200)]  # more than a pipe holds
+        log.info("after")
+        while "after" not in seen[-1]:
+            seen.append(person.readline())
+        close_logs()
+    (counted,) = [int(line.split()[0]) for line in seen if "could not be shown here" in line]
+    assert len(seen) - 2 + counted == 4000
