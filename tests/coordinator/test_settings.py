@@ -28,6 +28,8 @@ def test_a_file_sets_intervals_of_both_sides(tmp_path):
         ("token_ttl_s = inf", "token_ttl_s"),
         ("[worker]\nheartbeat_s = 0", "worker.heartbeat_s"),
         ("[worker]\nheartbeat_s = -1", "worker.heartbeat_s"),
+        ("[worker]\nheartbeat_s = 0.001", "worker.heartbeat_s"),
+        ("[worker]\nreconnect_spread_s = -1", "worker.reconnect_spread_s"),
         ("[worker]\nretry_cap_s = nan", "worker.retry_cap_s"),
         ("wrong_codes = 'many'", "wrong_codes"),
         ("token_ttl_s = 5\nnonce_s = [", "document"),

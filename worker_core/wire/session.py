@@ -50,27 +50,33 @@ class Control(Message):
     """JWS of a :class:`worker_core.wire.signed.NextKey`: the key that will sign after this one."""
 
 
+Interval = Annotated[float, msgspec.Meta(ge=0.1)]
+"""Seconds between things done over and over: whatever a coordinator says, no worker spins."""
+SlowInterval = Annotated[float, msgspec.Meta(ge=1)]
+Wait = Annotated[float, msgspec.Meta(ge=0)]
+
+
 class Parameters(Message):
     """Every interval of protocol.md §3 that a worker follows, in seconds; the coordinator's settings decide."""
 
-    poll_wait_s: float = 25.0
-    poll_read_timeout_s: float = 35.0
-    heartbeat_s: float = 15.0
-    stale_s: float = 45.0
-    lease_ttl_s: float = 300.0
-    token_refresh_from_s: float = 300.0
-    token_refresh_to_s: float = 480.0
-    extend_below_share: float = 1 / 3
-    extend_check_s: float = 3600.0
-    retry_cap_s: float = 60.0
-    bulk_retry_cap_s: float = 300.0
-    reconnect_spread_s: float = 2.0
-    events_flush_s: float = 2.0
+    poll_wait_s: Interval = 25.0
+    poll_read_timeout_s: Interval = 35.0
+    heartbeat_s: Interval = 15.0
+    stale_s: Interval = 45.0
+    lease_ttl_s: Interval = 300.0
+    token_refresh_from_s: SlowInterval = 300.0
+    token_refresh_to_s: SlowInterval = 480.0
+    extend_below_share: Annotated[float, msgspec.Meta(ge=0)] = 1 / 3
+    extend_check_s: SlowInterval = 3600.0
+    retry_cap_s: Interval = 60.0
+    bulk_retry_cap_s: Interval = 300.0
+    reconnect_spread_s: Wait = 2.0
+    events_flush_s: Wait = 2.0
     events_max: Annotated[int, msgspec.Meta(ge=1)] = 500
     events_max_bytes: Annotated[int, msgspec.Meta(ge=4096)] = 256 * 1024
-    checkpoint_upload_wait_s: float = 600.0
-    silence_s: float = 300.0
-    key_max_age_s: float = 365 * 86400.0
+    checkpoint_upload_wait_s: Wait = 600.0
+    silence_s: Interval = 300.0
+    key_max_age_s: Interval = 365 * 86400.0
 
 
 class Health(Message):

@@ -1,5 +1,6 @@
 """What a worker keeps about its connections always names the start that the coordinator may hold as current."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from worker_core.link.identity import WorkerKey
 from worker_core.link.session import Connection, ConnectionRecord, load_record
 from worker_core.machine.clocks import SystemClock
 from worker_core.wire.codec import decode, encode
-from worker_core.wire.session import SessionRequest
+from worker_core.wire.session import Parameters, SessionRequest
 
 NEVER_SENT, REQUEST_LOST, REPLY_LOST, ANSWERED = range(4)
 REQUEST = SessionRequest(worker_id="wrk", instance_id="", session_seq=0, boot_id="boot", version="0.1.0")
@@ -64,3 +65,14 @@ async def test_a_start_whose_answer_was_not_ours_stays_on_the_list(
     coordinator.gen = 3
     await connection.open(REQUEST)
     assert load_record(journal).confirmed == connection.instance_id
+
+
+@pytest.mark.parametrize("intervals", [{"poll_wait_s": 0.0}, {"token_refresh_to_s": 0.01}, {"events_flush_s": -1.0}])
+async def test_intervals_at_which_a_worker_would_spin_are_not_followed(
+    client: CoordinatorClient, coordinator: ScriptedCoordinator, journal: Journal, intervals: dict[str, float]
+) -> None:
+    connection = Connection(client, journal)
+    coordinator.params = msgspec.structs.replace(coordinator.params, **intervals)
+    with pytest.raises(TransportFault, match=next(iter(intervals))):
+        await connection.open(REQUEST)
+    assert connection.params == Parameters()
