@@ -13,6 +13,10 @@ from worker_core.wire.vocabulary import FailureClass
 from worker_core.wire.work import Limits
 
 
+_FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+"""Signals that a process is sent; any other it brings upon itself, such as SIGPIPE or SIGSEGV."""
+
+
 class Seen(Message):
     """All that was seen of a job until its tree was gone."""
 
@@ -121,6 +125,8 @@ def _signal_failure(number: int, seen: Seen) -> _Failure:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
+    if not seen.spoke and name not in _FROM_OUTSIDE:
+        return _Failure("start-failed", f"The job process was ended by {name} before it said anything.")
     if seen.out_of_memory and name == "SIGKILL":
         whose = f"the computer's, or the {_gigabytes(seen.max_memory_bytes)} that the job may have"
         return _Failure("out-of-memory", f"The system ended the job because memory ran out: {whose}.")

@@ -40,6 +40,14 @@ def seen(**changes: object) -> Seen:
         (seen(exit=-200), "finished", "signal"),
         (seen(exit=3), "finished", "exception"),
         (seen(exit=3, spoke=False), "finished", "start-failed"),
+        (seen(exit=0, spoke=False), "finished", "start-failed"),
+        (seen(exit=-13, spoke=False), "finished", "start-failed"),
+        (seen(exit=-11, spoke=False), "finished", "start-failed"),
+        (seen(exit=-9, spoke=False), "finished", "signal"),
+        (seen(exit=-9, spoke=False, out_of_memory=True), "finished", "out-of-memory"),
+        (seen(exit=-15, spoke=False), "finished", "signal"),
+        (seen(exit=-13), "finished", "signal"),
+        (seen(exit=-13, spoke=False, cause="asked"), "stopped", None),
         (seen(exit=0), "finished", "exception"),
         (seen(exit=75), "finished", "exception"),
         (seen(done=Done(outcome="failed", error=JobError(failure="bad-spec", message="m"))), "finished", "bad-spec"),
@@ -57,6 +65,13 @@ def test_a_failure_that_we_found_carries_the_last_lines() -> None:
     assert end.error is not None
     assert end.error.traceback == "last words"
     assert end.usage.seconds == 5
+
+
+def test_a_job_that_dies_at_its_imports_did_not_start_and_shows_its_last_lines() -> None:
+    end = classify(seen(exit=-13, spoke=False, tail="ModuleNotFoundError: No module named 'torch'"))
+    assert end.error is not None
+    assert (end.error.failure, end.error.traceback) == ("start-failed", "ModuleNotFoundError: No module named 'torch'")
+    assert "SIGPIPE before it said anything" in end.error.message
 
 
 def test_the_limits_are_named_in_words() -> None:
