@@ -25,6 +25,13 @@ class Gap(Message):
 
     ended_at: float
     seconds: float
+    announced: bool = False
+    """The worker had said goodbye."""
+
+    @property
+    def slept(self) -> bool:
+        """Whether it was asleep or off meanwhile, which is no fault."""
+        return self.announced or self.seconds >= SLEEP_S
 
 
 class Contact(Message):
@@ -32,7 +39,7 @@ class Contact(Message):
 
     at: float
     since: float
-    """Start of the connection."""
+    """Start of the first connection."""
     state: Word = "connecting"
     reasons: tuple[Reason, ...] = ()
     local_mode: Mode = "run"
@@ -47,7 +54,7 @@ class Contact(Message):
 
     def share(self, now: float) -> float:
         """Return the share of expected contact kept in the last day, or since it woke if that is better."""
-        woke = max((gap.ended_at for gap in self.gaps if gap.seconds >= SLEEP_S), default=self.since)
+        woke = max((gap.ended_at for gap in self.gaps if gap.slept), default=self.since)
         return max(self._share_since(start, now) for start in (max(self.since, now - DAY_S), max(woke, now - DAY_S)))
 
     def _share_since(self, start: float, now: float) -> float:
@@ -100,11 +107,19 @@ class Presence:
         local_mode: Mode,
         observed: Observed,
     ) -> None:
-        """Note the start of a new connection."""
-        now = self._clock.now()
+        """Note the start of a new connection; the silences before it still count, the time after a goodbye does not."""
+        before, now = self._contacts.get(worker_id), self._clock.now()
         self._set(
             worker_id,
-            Contact(at=now, since=now, state=state, reasons=reasons, local_mode=local_mode, observed=observed),
+            Contact(
+                at=now,
+                since=before.since if before else now,
+                state=state,
+                reasons=reasons,
+                local_mode=local_mode,
+                observed=observed,
+                gaps=self._gaps(before, now),
+            ),
         )
 
     def note(
@@ -187,4 +202,4 @@ class Presence:
         silence = now - before.at
         if silence <= self._stale_s:
             return recent
-        return (*recent, Gap(ended_at=now, seconds=silence))[-MAX_GAPS:]
+        return (*recent, Gap(ended_at=now, seconds=silence, announced=before.gone))[-MAX_GAPS:]

@@ -27,6 +27,10 @@ def note(presence: Presence) -> None:
     presence.note("wrk", state="available", reasons=(), local_mode="run", observed=Observed())
 
 
+def begin(presence: Presence) -> None:
+    presence.begin("wrk", state="available", reasons=(), local_mode="run", observed=Observed())
+
+
 def kept(presence: Presence) -> Contact:
     contact = presence.of("wrk")
     assert contact is not None
@@ -52,6 +56,25 @@ def test_short_silences_lower_the_share(presence, clock):
         clock.time += 60
         note(presence)
     assert kept(presence).share(clock.time) == pytest.approx(0.75, abs=0.01)
+
+
+def test_a_worker_that_falls_over_again_and_again_keeps_its_silences(presence, clock):
+    begin(presence)
+    for _ in range(20):
+        hours(presence, clock, 0.05)
+        clock.time += 60
+        begin(presence)
+    assert kept(presence).share(clock.time) == pytest.approx(0.75, abs=0.01)
+
+
+def test_a_worker_that_was_switched_off_is_judged_from_its_return_on(presence, clock):
+    begin(presence)
+    hours(presence, clock, 1)
+    presence.leave("wrk")
+    clock.time += 300
+    begin(presence)
+    hours(presence, clock, 0.1)
+    assert kept(presence).share(clock.time) == 1.0
 
 
 def test_a_night_of_sleep_is_no_illness(presence, clock):
