@@ -95,8 +95,15 @@ def from_problem(problem: Problem, doing: str = "") -> CliError:
     kind = NotAvailable if problem.code == "not-signed-in" else CliError
     return kind(
         f"{doing}: {problem.title.lower()}." if doing else f"{problem.title}.",
-        why=problem.detail,
+        why=_beyond(problem.title, problem.detail),
         cure=_CURES.get(problem.code, ""),
         code=problem.code,
         details=problem.errors,
     )
+
+
+def _beyond(title: str, detail: str) -> str:
+    """Return what a detail says that the title has not said already."""
+    rest = detail[len(title) :]
+    repeats = detail.lower().startswith(title.lower()) and rest[:1] in ("", ".", ";", ":")
+    return rest.lstrip(".;: ") if repeats else detail

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from app.cli.commands import main
+from app.cli.errors import from_problem
 from tests.app.cli.conftest import Answer, ScriptedServer
+from worker_core.wire.problems import Problem
 
 COMMANDS = [
     "demo",
@@ -145,6 +147,19 @@ def test_a_refusal_of_the_coordinator_is_told_with_its_reason(
     assert json.loads(captured.out)["error"]["why"] == "There is no job job_1."
     assert "There is no job job_1." in captured.err
     assert "token-of-a-person" not in captured.err + captured.out
+
+
+@pytest.mark.parametrize(
+    ("title", "detail", "why"),
+    [
+        ("E-mail or password is wrong", "e-mail or password is wrong", ""),
+        ("No pairing waits for this code", "no pairing waits for this code; 4 tries left", "4 tries left"),
+        ("Not allowed", "not allowed for tokens", "not allowed for tokens"),
+    ],
+)
+def test_a_reason_does_not_say_again_what_happened(title: str, detail: str, why: str) -> None:
+    error = from_problem(Problem(title=title, status=403, code="forbidden", retryable=False, detail=detail))
+    assert (error.what, error.why) == (f"{title}.", why)
 
 
 def test_something_else_on_the_address_exits_3(
