@@ -12,7 +12,6 @@ from worker_core.wire.frames import Done, JobError, Usage
 from worker_core.wire.vocabulary import FailureClass
 from worker_core.wire.work import Limits
 
-
 _FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 """Signals that a process is sent; any other it brings upon itself, such as SIGPIPE or SIGSEGV."""
 
