@@ -1,6 +1,7 @@
 """The one place that chooses the SQLite to use: the newest that is installed."""
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,15 @@ def connect_to_read(path: Path) -> Connection:
 
 
 def connect(path: Path) -> Connection:
-    """Open the database for one writer that also checkpoints; transactions are begun and ended by us alone."""
+    """Open the database for one writer that also checkpoints; transactions are begun and ended by us alone.
+
+    Its file is for the owner only, and so are those beside it: SQLite gives them the rights of the first.
+    """
+    with suppress(OSError):  # what cannot be done here cannot be done by SQLite either, which says why
+        path.touch(mode=0o600)
+    for file in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
+        with suppress(OSError):
+            file.chmod(0o600)
     connection = driver.connect(str(path), isolation_level=None, check_same_thread=False, timeout=5.0)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA foreign_keys = ON")

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,19 @@ SHA = "a" * 64
 def checkpoint(step: int, sha256: str) -> tuple[CheckpointRow, UploadRow]:
     upload = UploadRow(attempt_id="att_1", sha256=sha256, name=f"step-{step}", kind="checkpoint", size=10, step=step)
     return CheckpointRow(sha256=sha256, size=10, step=step, saved=1.0), upload
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights of POSIX")
+@pytest.mark.parametrize("before", [None, 0o644])
+async def test_the_journal_is_for_its_owner_only(file: Path, before: int | None) -> None:
+    if before is not None:
+        await Journal.open(file, boot_id="one").close()
+        await asyncio.to_thread(file.chmod, before)
+    journal = Journal.open(file, boot_id="one")
+    await journal.set_fact("a", "b")
+    rights = {found.name: found.stat().st_mode & 0o777 for found in file.parent.glob("state.db*")}
+    assert rights == dict.fromkeys(("state.db", "state.db-wal", "state.db-shm"), 0o600)
+    await journal.close()
 
 
 async def test_an_attempt_is_there_after_a_restart_with_all_that_happened(
