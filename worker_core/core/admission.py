@@ -230,9 +230,10 @@ class Admission:
                 await write_farewell(self._journal, farewell)
         await self._end_rekeying()  # first, so that no new key is saved behind the one that is removed
         key_left, _ = await asyncio.gather(remove_key(self._paths, enrollment.credential_store), self.end_membership())
-        await self._await_free_slot()
+        gone = await self._await_free_slot()
         known.farewell = await erase(self._paths, self._journal, farewell, key_left)
-        log.info("the journal and all workspaces of %s are gone", enrollment.worker_name)
+        what = "the journal and all workspaces" if gone else "the journal and all workspaces but the last job's"
+        log.info("%s of %s are gone", what, enrollment.worker_name)
         self._host.changed()
 
     async def _tidy_unpaired(self) -> None:
@@ -240,9 +241,10 @@ class Admission:
         known.farewell = await finish_erasing(self._paths, self._journal, self._cut_short, known.farewell)
         self._host.changed()
 
-    async def _await_free_slot(self) -> None:
+    async def _await_free_slot(self) -> bool:
         try:
             async with asyncio.timeout(_TREE_GONE_S):
-                await self._host.slot_free.wait()
+                return await self._host.slot_free.wait()
         except TimeoutError:
             log.error("the job's processes are still there; their workspace stays until the next start")
+            return False

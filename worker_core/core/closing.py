@@ -85,9 +85,11 @@ class Closing:
         await self.forget(attempt_id)
 
     async def discard(self, attempt_id: str) -> None:
-        """Break the delivery of an attempt off and set it aside."""
-        if self._delivery is not None:
-            self._delivery.drop(attempt_id)
+        """Break the delivery of an attempt off and set it aside; without a coordinator nothing of it stays."""
+        if self._delivery is None:
+            await self.forget(attempt_id)
+            return
+        self._delivery.drop(attempt_id)
         await self.set_aside(attempt_id)
 
     async def settle(self, delivery: Delivery, patience_s: float) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from worker_core.machine.keystore import Absent, open_store
 
@@ -109,7 +110,8 @@ async def test_a_superseded_job_is_ended_at_once_and_nothing_of_it_is_sent(bench
     assert await worker.journal.attempts() == []
 
 
-async def test_a_revoked_worker_ends_its_job_and_forgets_its_key(bench: Any) -> None:
+async def test_a_revoked_worker_ends_its_job_and_forgets_its_key(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     worker = await bench.start_paired()
     attempt = bench.offer(steps=10_000)
     await bench.until(lambda: metrics(bench.coordinator.events[attempt]))
@@ -122,6 +124,8 @@ async def test_a_revoked_worker_ends_its_job_and_forgets_its_key(bench: Any) -> 
     await bench.until(lambda: not list(bench.paths.workspaces.glob("att_*")))
     assert "ada@example.org" in worker.status().detail
     assert "sold" in worker.status().detail
+    await bench.until(lambda: "all workspaces of" in caplog.text)
+    assert "stays for a day" not in caplog.text
     await bench.until(lambda: bench.coordinator.connections and not bench.coordinator._lines)
     seen = len(bench.coordinator.seen)
     await bench.stop()
