@@ -27,5 +27,5 @@ def containment_findings(paths: Paths) -> Iterator[Finding]:
         text = "Nothing contains jobs here, so none is taken."
         yield Finding(name="containment", state="problem", text=text, cure=confinement.refusal)
     else:
-        text = f"Jobs run uncontained, as allow_uncontained says. Contained by {words}."
+        text = f"Jobs run uncontained, as allow_uncontained says; what holds them is {words}."
         yield Finding(name="containment", state="warning", text=text, cure=confinement.containment.detail)

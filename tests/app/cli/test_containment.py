@@ -43,6 +43,9 @@ def test_the_doctor_says_what_it_means_when_nothing_contains_jobs(
     (finding,) = containment_findings(paths)
     assert (finding.name, finding.state) == ("containment", state)
     assert "apt-get install bubblewrap" in finding.cure
+    if allowed:
+        held = "what holds them is nothing: a job can read what you can"
+        assert finding.text.startswith(f"Jobs run uncontained, as allow_uncontained says; {held}")
 
 
 def test_the_doctor_tries_the_sandbox_and_names_settings_that_cannot_be_read(tmp_path: Path) -> None:
