@@ -72,6 +72,7 @@ def _environment() -> jinja2.Environment:
         "duration": words.duration_words,
         "age": words.age_words,
         "day": words.day_words,
+        "detail": words.detail_words,
         "moment": words.moment,
         "sentence": words.sentence,
         "reason": words.reason_words,

@@ -1,6 +1,7 @@
 """How the console says things: states, reasons, sizes, numbers and times as people read them."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -95,6 +96,9 @@ ATTENTION_ORDER = (
     "unpaired",
     "revoked",
 )
+
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def worker_status(state: str) -> Shown:
@@ -223,6 +227,18 @@ def day_words(text: str) -> str:
     """Return ``30 Nov 2026, 10:04 UTC`` for a moment written in RFC 3339."""
     at = parse_time(text).astimezone(UTC)
     return f"{at.day} {at:%b %Y, %H:%M} UTC"
+
+
+def detail_words(text: str) -> str:
+    """Return what the history tells besides with a capital letter, and its moments as days are shown."""
+
+    def shown(found: re.Match[str]) -> str:
+        try:
+            return day_words(found[0])
+        except ValueError:
+            return found[0]  # a person wrote it, and it is none
+
+    return _MOMENT.sub(shown, text[:1].upper() + text[1:])
 
 
 def duration_words(seconds: float | None) -> str:

@@ -149,3 +149,16 @@ def test_a_progress_bar_is_folded_to_its_last_state_and_loses_its_colours() -> N
 def test_a_long_log_comes_in_chunks() -> None:
     lines = [LogLine(cursor=str(n), attempt=1, seq=n, ts=float(n), stream="stdout", text=str(n)) for n in range(450)]
     assert [len(chunk) for chunk in chunks(lines)] == [CHUNK_LINES, CHUNK_LINES, 50]
+
+
+@pytest.mark.parametrize(
+    ("detail", "shown"),
+    [
+        ("until 2026-11-30T10:04:00Z", "Until 30 Nov 2026, 10:04 UTC"),
+        ("from 10.0.0.1", "From 10.0.0.1"),
+        ("lost on 2026-99-30T10:04:00Z", "Lost on 2026-99-30T10:04:00Z"),
+        ("", ""),
+    ],
+)
+def test_the_history_begins_its_details_large_and_shows_moments_as_days(detail: str, shown: str) -> None:
+    assert words.detail_words(detail) == shown
