@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from dataclasses import dataclass
 
 from worker_core.control.messages import ErrorCode, PairArgs, PairOutcome
@@ -26,7 +27,12 @@ from worker_core.wire.pairing import PairingApproved, PairingRequest, PairingSta
 from worker_core.wire.problems import ProblemError
 from worker_core.wire.status import PairingShown
 
+log = logging.getLogger(__name__)
+
 _START_TRIES = 2
+_INSIST_S = 600.0
+"""So long a coordinator repeats an approval, and so long a full disk may keep it from being written down."""
+_INSIST_CAP_S = 30.0
 
 
 class PairingRefused(Exception):
@@ -114,10 +120,7 @@ class PairingDesk:
         """
         try:
             approved = await await_approval(pairing.client, pairing.started, self._sources.clock, self._sleep)
-            enrolling = asyncio.ensure_future(self._enroll(pairing, approved))
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.shield(enrolling)
-            await enrolling
+            await self._enroll_at_last(pairing, approved)
         except PairingOver as over:
             await self._forget(pairing)
             return PairOutcome(state=over.state, detail=str(over))
@@ -157,6 +160,24 @@ class PairingDesk:
         """The name this worker had before it was revoked or removed, for a person to approve again."""
         farewell = read_farewell(self._journal)
         return farewell.worker_name if farewell is not None else None
+
+    async def _enroll_at_last(self, pairing: OpenPairing, approved: PairingApproved) -> None:
+        """Write the enrollment down, again while the journal takes none: the key is known to the coordinator now."""
+        backoff, ends_at = Backoff(_INSIST_CAP_S), self._sources.clock.now() + _INSIST_S
+        while True:
+            enrolling = asyncio.ensure_future(self._enroll(pairing, approved))
+            try:
+                await asyncio.shield(enrolling)
+            except asyncio.CancelledError:
+                await enrolling  # a journal that takes nothing ends it here: nobody waits any more
+                return
+            except JournalError as error:
+                if self._sources.clock.now() >= ends_at:
+                    raise
+                log.warning("the approved pairing is not written down yet: %s", error)
+                await self._sleep(backoff.next_wait())
+            else:
+                return
 
     async def _enroll(self, pairing: OpenPairing, approved: PairingApproved) -> None:
         await write_enrollment(

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 from scripted_coordinator import refusal  # pyright: ignore[reportMissingImports]
 
-from worker_core.control.messages import ModeArgs, Request
+from worker_core.control.messages import ModeArgs, PairArgs, Request
 from worker_core.control.server import ControlRefused
+from worker_core.core import pairings
 from worker_core.core.enrollment import Farewell, write_farewell
 from worker_core.core.operations import CoreOperations
 from worker_core.journal.journal import Journal
@@ -191,11 +192,20 @@ async def test_a_job_sees_the_first_gpu_of_the_machine_and_no_other(
     assert job.environ()["CUDA_VISIBLE_DEVICES"] == "GPU-1"
 
 
-async def test_a_full_disk_when_a_pairing_is_approved_ends_it_in_words(
+async def test_a_full_disk_when_a_pairing_is_approved_delays_it(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = await bench.start()
+    fill(monkeypatch, worker.journal, "set_fact", 2)
+    await worker.begin_pairing(
+        PairArgs(coordinator=bench.coordinator.url, email="ada@example.org", credential_store="file")
+    )
+    assert (await worker.decision()).state == "approved"
+    await bench.until_state("available")
+
+
+async def test_a_full_disk_that_stays_full_when_a_pairing_is_approved_ends_it_in_words(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from worker_core.control.messages import PairArgs
-
+    monkeypatch.setattr(pairings, "_INSIST_S", 0.0)
     worker = await bench.start()
     fill(monkeypatch, worker.journal, "set_fact", 1)
     await worker.begin_pairing(
