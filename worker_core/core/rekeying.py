@@ -14,7 +14,7 @@ from worker_core.core.knowledge import Knowledge
 from worker_core.core.tasks import Tasks, see_through
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalError
-from worker_core.link.backoff import Backoff
+from worker_core.link.backoff import MAX_ASKED_S, Backoff, may_help, spread
 from worker_core.link.client import CoordinatorClient
 from worker_core.link.faults import LinkFault
 from worker_core.link.identity import Credential, WorkerKey
@@ -87,7 +87,8 @@ class Rekeying:
                 await self._change()
             except (LinkFault, ProblemError, StoreRefused, JournalError) as fault:
                 log.warning("the key is not changed yet: %s", fault)
-                await asyncio.sleep(backoff.next_wait(fault))
+                wait_s = backoff.next_wait(fault)
+                await asyncio.sleep(spread(MAX_ASKED_S) if _is_settled(fault) else wait_s)
             else:
                 return
 
@@ -147,3 +148,10 @@ class Rekeying:
         await write_enrollment(self._journal, enrollment)
         if self._known.enrollment is not None:  # else the pairing ended meanwhile
             self._known.enrollment = enrollment
+
+
+def _is_settled(fault: Exception) -> bool:
+    """Tell whether the coordinator will say the same for long: neither time nor another session or token cures it."""
+    if not isinstance(fault, ProblemError) or may_help(fault):
+        return False
+    return fault.problem.status != 401 and fault.problem.action not in ("new_session", "new_token", "retry")

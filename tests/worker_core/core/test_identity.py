@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from coordinator.accounts.keys import NEXT_KEY_NAME, make_key
 from coordinator.accounts.people import SCOPES
 from tests.coordinator.conftest import MANY, LiveCoordinator, PersonClient, WorkerClient
 from worker_core.control.messages import PairArgs
+from worker_core.core import rekeying
 from worker_core.core.enrollment import read_enrollment
 from worker_core.core.settings import Settings
 from worker_core.core.worker import Worker
@@ -29,6 +31,7 @@ from worker_core.machine.keystore import FileStore, Found, Unavailable
 from worker_core.machine.paths import find_paths
 from worker_core.machine.sources import find_sources
 from worker_core.wire.ids import new_id
+from worker_core.wire.problems import problem
 from worker_core.wire.session import Parameters
 
 EMAIL = "ada@example.org"
@@ -210,6 +213,27 @@ async def test_a_store_that_takes_no_new_key_keeps_the_old_one_at_work(
     await home.until(lambda: "not changed yet: The keystore is locked" in caplog.text)
     assert home.credential().key.thumbprint == first
     assert worker.status().state == "available"
+
+
+@pytest.mark.parametrize(("code", "waits_long"), [("invalid-request", True), ("internal", False)])
+async def test_a_key_change_that_is_refused_for_good_is_asked_for_again_after_an_hour(
+    home: Home, monkeypatch: pytest.MonkeyPatch, code: str, waits_long: bool
+) -> None:
+    worker = await home.pair(f"refused-{code}")
+    waits: list[float] = []
+
+    async def refuse(*_: Any) -> None:
+        raise problem(code)
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(CoordinatorClient, "change_key", refuse)
+    monkeypatch.setattr(rekeying, "asyncio", SimpleNamespace(sleep=wait, to_thread=asyncio.to_thread))
+    worker.admission.rekeying.begin()
+    await home.until(lambda: waits)
+    assert (waits[0] >= 3600.0) is waits_long
 
 
 async def test_a_key_that_is_being_saved_when_the_pairing_ends_does_not_stay_behind(
