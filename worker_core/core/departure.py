@@ -16,6 +16,9 @@ _WIPED_S = 45.0
 LeaveHow = Literal["drain", "checkpoint", "now"]
 _DELIVER_BEFORE_LEAVING_S: dict[LeaveHow, float] = {"drain": 600.0, "checkpoint": 60.0, "now": 5.0}
 _ONCE_HURRIED_S: dict[LeaveHow, float] = {"drain": 600.0, "checkpoint": 60.0, "now": 0.0}
+_GIVE_UP_SILENT_S = 20.0
+"""Somewhat longer than heartbeats lie apart: without a word for so long, nothing more will be delivered soon."""
+_LOOK_S = 1.0
 _ORDER: tuple[LeaveHow, ...] = ("drain", "checkpoint", "now")
 
 
@@ -75,11 +78,23 @@ class Departure:
         await asyncio.gather(settled, return_exceptions=True)
 
     async def _is_hurried(self, settled: asyncio.Task[None], patience_s: float) -> bool:
-        """Wait for the deliveries, at most ``patience_s``; True when sooner is asked for meanwhile."""
+        """Wait for the deliveries, at most ``patience_s``; True when sooner is asked for meanwhile.
+
+        What is left here goes on with the next start.
+        """
         self._sooner.clear()
         sooner = asyncio.create_task(self._sooner.wait())
+        until = asyncio.get_running_loop().time() + patience_s
         try:
-            done, _ = await asyncio.wait({settled, sooner}, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+            while not settled.done() and not sooner.done():
+                left_s = until - asyncio.get_running_loop().time()
+                if left_s <= 0 or self._is_in_vain():
+                    break
+                await asyncio.wait({settled, sooner}, timeout=min(_LOOK_S, left_s), return_when=asyncio.FIRST_COMPLETED)
         finally:
             sooner.cancel()
-        return sooner in done and not settled.done()
+        return sooner.done() and not settled.done()
+
+    def _is_in_vain(self) -> bool:
+        """Whether a machine that goes down waits for a coordinator that says nothing."""
+        return self._how == "checkpoint" and self._known.contact_age_s() > _GIVE_UP_SILENT_S

@@ -207,3 +207,16 @@ def test_a_hang_up_that_somebody_had_ignored_stays_ignored() -> None:
 def _kinds(bench: Any, attempt: str) -> Iterator[str]:
     for request, _ in bench.coordinator.uploads.values():
         yield request.kind
+
+
+async def test_a_machine_that_goes_down_does_not_wait_for_a_coordinator_that_is_gone(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(departure, "_GIVE_UP_SILENT_S", 1.0)
+    await bench.start_paired()
+    attempt = bench.offer(steps=10_000, pause_s=0.02)
+    await bench.until(lambda: len(bench.coordinator.events[attempt]) > 5, timeout_s=30)
+    await bench.coordinator.stop()
+    started = time.monotonic()
+    await bench.stop("checkpoint")
+    assert time.monotonic() - started < 30  # instead of the minute that deliveries may take
