@@ -24,7 +24,7 @@ from worker_core.jobs.blobs import BlobCache
 from worker_core.jobs.process import ProcessIdentity
 from worker_core.jobs.runtime import Runtime, RuntimeMissing
 from worker_core.journal.journal import Journal
-from worker_core.journal.records import AttemptEnd, NewAttempt
+from worker_core.journal.records import AttemptEnd, JournalError, NewAttempt
 from worker_core.link.client import CoordinatorClient
 from worker_core.link.delivery import Delivery
 from worker_core.link.faults import TransportFault
@@ -265,6 +265,9 @@ class Slot:
             self._host.link_failed(fault)
             if isinstance(fault, TransportFault):
                 self._host.acceptance_uncertain()
+        except JournalError as error:  # the status says so too, until there is room again
+            log.warning("the offer of job %s could not be written down: %s", offer.job_id, error)
+            self._host.acceptance_uncertain()
         except Exception as error:
             log.exception("the offer of job %s could not be written down: %s", offer.job_id, error)
             self._host.acceptance_uncertain()
