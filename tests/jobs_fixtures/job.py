@@ -304,7 +304,7 @@ def use_the_system(pipe):
 
 def pry(pipe):
     sys.path.insert(0, str(Path(__file__).parents[1] / "journeys" / "simulators"))
-    import prying
+    import prying  # pyright: ignore[reportMissingImports]
 
     asked = json.loads((pipe.workspace / "spec.json").read_text())
     pipe.send(t="l", ts=time.time(), stream="stoker", text=json.dumps(prying.pry(asked)))

@@ -121,10 +121,18 @@ async def _run(paths: Paths, settings: Settings, options: Options) -> int:
             await asyncio.gather(*loops, return_exceptions=True)
             await server.stop()
             await embedded.stop()
-            await journal.close()
+            await _close(journal)
     if errand.why_not:
         return EXIT_NOT_PAIRED
     return EXIT_INTERRUPTED if signals.interrupted else 0
+
+
+async def _close(journal: Journal) -> None:
+    """Close the journal; a disk that takes no more is no failure of a worker that was told to leave."""
+    try:
+        await journal.close()
+    except JournalError as error:
+        log.warning("what still waited to be written down is not: %s", error)
 
 
 async def _publish(worker: Worker, server: ControlServer, rounds: Rounds) -> None:

@@ -43,8 +43,8 @@ def _plant(token: str, never: str) -> None:
         time.sleep(0.2)
 
 
-def _start(script: str, token: str, **how: bool) -> None:
-    subprocess.Popen(["sh", "-c", script, token], **how)
+def _start(script: str, token: str, *, start_new_session: bool = False) -> None:
+    subprocess.Popen(["sh", "-c", script, token], start_new_session=start_new_session)
 
 
 def _grown(token: str) -> int:

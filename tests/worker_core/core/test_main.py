@@ -14,7 +14,10 @@ import pytest
 
 from worker_core.control.client import ControlClient, ControlError, CoreNotRunning
 from worker_core.control.messages import PairArgs, PairOutcome
+from worker_core.core import __main__ as core_main
 from worker_core.core.pair_alone import CoreRunning, pair_alone
+from worker_core.journal.journal import Journal
+from worker_core.journal.records import JournalFull
 from worker_core.machine.paths import Paths, find_paths
 from worker_core.machine.spawn import clean_environment, spawn, stoker_command
 from worker_core.wire.codec import convert
@@ -261,3 +264,18 @@ async def test_what_is_no_coordinator_gives_no_code(cores: Cores, coordinator: A
     assert "https" in bad.detail
     assert not cores.paths.credential_file.exists()
     assert os.listdir(cores.paths.data)
+
+
+async def test_a_full_disk_at_the_very_end_is_no_failure_of_a_worker_that_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = Journal.open(tmp_path / "state.db", boot_id="boot")
+    really_close = journal.close
+
+    async def close() -> None:
+        await really_close()
+        raise JournalFull("the disk is full")
+
+    monkeypatch.setattr(journal, "close", close)
+    await core_main._close(journal)
+    assert "the disk is full" in caplog.text
