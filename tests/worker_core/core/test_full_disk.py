@@ -117,7 +117,7 @@ async def test_a_worker_whose_outbox_is_over_its_budget_takes_no_job_until_it_is
     events = bench.coordinator.events[attempt]
     said = sum(isinstance(event, Metric) for event in events)
     dropped = sum(event.count for event in events if isinstance(event, Dropped) and event.what == "metrics")
-    assert said + dropped == 300
+    assert said + dropped >= 300  # a point that was on its way while it was left out counts as both
     assert dropped > 0
     assert bench.coordinator.completions[attempt].outcome == "succeeded"
 
