@@ -203,9 +203,15 @@ class Journal:
         self, attempt_id: str, *, max_events: int = 500, max_bytes: int = 256 * 1024
     ) -> EventSlice | None:
         """Return the events to send next, or None."""
-        return await self._writer.read(
-            lambda connection: outbox.read_slice(connection, attempt_id, max_events, max_bytes)
-        )
+
+        def act(connection: Connection) -> EventSlice | None:
+            found = outbox.read_slice(connection, attempt_id, max_events, max_bytes)
+            if found is not None:
+                # In the journal's thread: a thinning that follows in this thread sees it.
+                self._numbering.note_sent(attempt_id, found.seq_of(len(found.events)))
+            return found
+
+        return await self._writer.read(act)
 
     async def events_taken(self, attempt_id: str, next_seq: int) -> None:
         """Note that the coordinator has everything below ``next_seq`` (also the answer to a probe)."""

@@ -43,6 +43,8 @@ class _Place:
     size: int = 0
     """Events and bytes not yet taken by the coordinator."""
     dropped: dict[str, int] = field(default_factory=dict[str, int])
+    sent_to: int = 0
+    """Events below were sent at least once, so that the coordinator may have them without our knowing."""
 
 
 class Numbering:
@@ -67,6 +69,16 @@ class Numbering:
     def hold(self, attempt_id: str, next_seq: int, events: int, size: int) -> None:
         """Count for an attempt from ``next_seq``; ``events`` of ``size`` bytes are not yet taken."""
         self._places[attempt_id] = _Place(next_seq, events, size)
+
+    def note_sent(self, attempt_id: str, end: int) -> None:
+        """Note that events below ``end`` go out now."""
+        if place := self._places.get(attempt_id):
+            place.sent_to = max(place.sent_to, end)
+
+    def sent_to(self, attempt_id: str) -> int:
+        """Return below which number events may have arrived; thinned now, they would count twice."""
+        place = self._places.get(attempt_id)
+        return place.sent_to if place else 0
 
     def drop(self, attempt_id: str) -> None:
         """Take nothing more for an attempt."""

@@ -1,7 +1,8 @@
 """Thins what waits for the coordinator when the outbox is over its budget: old lines first, then old metrics.
 
 Runs of neighbouring events become markers that say how many of what they stand for, and that take over the numbers of
-the events, so nothing is renumbered. The oldest events (their batch may be on its way) and the newest quarter stay.
+the events, so nothing is renumbered. What was sent (it may have arrived), the oldest events (a core before this
+one may have sent them) and the newest quarter stay.
 Checkpoints, gaps and the last event are never touched; endings and uploads lie elsewhere.
 """
 
@@ -113,13 +114,13 @@ def find_runs(rows: Iterable[Row], level: Level) -> Iterator[Run]:
         yield run
 
 
-def thin(connection: Connection, course: Course, wanted: int) -> Thinned:
-    """Thin the next events on the way of ``course``, until about ``wanted`` bytes are free."""
+def thin(connection: Connection, course: Course, wanted: int, sent_to: int = 0) -> Thinned:
+    """Thin the next events on the way of ``course``, until about ``wanted`` bytes are free; none below ``sent_to``."""
     if course.end is None:
         course = _set_out(connection, course)
     found = connection.execute(
         "SELECT seq, span, body FROM event WHERE attempt_id = ? AND seq >= ? AND seq < ? ORDER BY seq LIMIT ?",
-        (course.attempt_id, course.place, course.end, ROWS_AT_ONCE),
+        (course.attempt_id, max(course.place, sent_to), course.end, ROWS_AT_ONCE),
     ).fetchall()
     rows = [Row(seq, span, len(body), read_event(body, span)) for seq, span, body in found]
     freed_rows = freed_size = 0

@@ -167,9 +167,13 @@ class Writer:
             wanted = self._numbering.budget.wanted(self._numbering.used_bytes)
             if wanted <= 0:
                 return
-            piece: Thinned = await self.write(partial(thin, course=course, wanted=wanted), durable=False)
+            act = partial(self._thin_unsent, course=course, wanted=wanted)
+            piece: Thinned = await self.write(act, durable=False)
             self._numbering.taken(course.attempt_id, piece.rows, piece.size)
             course = piece.course
+
+    def _thin_unsent(self, connection: Connection, course: Course, wanted: int) -> Thinned:
+        return thin(connection, course, wanted, self._numbering.sent_to(course.attempt_id))
 
     def _thinned(self, task: asyncio.Task[None]) -> None:
         self._thinning = None
