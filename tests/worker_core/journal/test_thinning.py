@@ -188,3 +188,23 @@ def test_an_outbox_over_its_budget_counts_as_crowded_until_it_is_well_below() ->
         budget.note(used)
         seen.append(budget.crowded)
     assert seen == [False, True, True, True, False, False]
+
+
+async def test_what_went_out_once_is_never_thinned_since_it_may_have_arrived(
+    file: Path, attempt: Callable[..., NewAttempt]
+) -> None:
+    journal = Journal.open(file, boot_id="one", outbox_limit_bytes=LIMIT)
+    await journal.add_attempt(attempt())
+    for number in range(500):
+        journal.append("att_1", line(f"{number} " + "x" * 300))
+    sent = await journal.next_events("att_1", max_events=400)
+    assert sent is not None
+    for number in range(4000):
+        journal.append("att_1", line(f"later {number} " + "x" * 300))
+        if number % 100 == 0:
+            await settle(journal)
+    await settle(journal)
+    again = await journal.next_events("att_1", max_events=400)
+    assert again == sent
+    assert any(isinstance(event, Dropped) for event in await all_events(journal))
+    await journal.close()
