@@ -9,6 +9,7 @@ from worker_core.core.knowledge import Knowledge
 from worker_core.core.membership import Membership
 from worker_core.core.slot import Slot
 from worker_core.core.tasks import Tasks
+from worker_core.journal.journal import Journal
 
 log = logging.getLogger(__name__)
 
@@ -19,33 +20,48 @@ _ONCE_HURRIED_S: dict[LeaveHow, float] = {"drain": 600.0, "checkpoint": 60.0, "n
 _GIVE_UP_SILENT_S = 20.0
 """Somewhat longer than heartbeats lie apart: without a word for so long, nothing more will be delivered soon."""
 _LOOK_S = 1.0
+_TREE_GONE_S = 25.0
+"""After its grace, a job's tree is surely gone: it is killed then."""
 _ORDER: tuple[LeaveHow, ...] = ("drain", "checkpoint", "now")
 
 
 class Departure:
     """The end of one core, asked for once and perhaps hurried."""
 
-    def __init__(self, known: Knowledge, slot: Slot, admission: Admission, tasks: Tasks) -> None:
+    def __init__(self, known: Knowledge, slot: Slot, admission: Admission, tasks: Tasks, journal: Journal) -> None:
         self.over = asyncio.Event()
         """Set when this worker has ended all it had to end."""
         self._known = known
         self._slot = slot
         self._admission = admission
         self._tasks = tasks
+        self._journal = journal
         self._how: LeaveHow = "drain"
         self._sooner = asyncio.Event()
         self._leaving: asyncio.Task[None] | None = None
+        self._guard: asyncio.Task[None] | None = None
 
     def ask(self, how: LeaveHow) -> None:
         """Note how this process shall end; asked again, sooner, and never later."""
         before, self._how = self._how, _ORDER[max(_ORDER.index(self._how), _ORDER.index(how))]
         if self._how != before:
             self._sooner.set()
+        if self._how != "drain" and self._guard is None:
+            self._guard = asyncio.create_task(self._leave_a_full_disk())
 
     def begin(self) -> None:
         """The slot is free: go, in the background."""
         if self._leaving is None:
             self._leaving = asyncio.create_task(self._leave())
+
+    async def _leave_a_full_disk(self) -> None:
+        """Go without the last words of a job that the disk does not take; the next start winds the attempt up."""
+        await asyncio.sleep(self._slot.stop_grace_s + _TREE_GONE_S)
+        while self._leaving is None and not self._journal.fault:  # noqa: ASYNC110 - neither is an event
+            await asyncio.sleep(_LOOK_S)
+        if self._leaving is None:
+            log.warning("the end of the job cannot be written down; the next start does that. %s", self._journal.fault)
+            self.begin()
 
     async def _leave(self) -> None:
         """Bring home what can be brought home, say goodbye, end; whatever fails at that, end."""
@@ -54,6 +70,8 @@ class Departure:
         except Exception:
             log.exception("leaving was not orderly")
         finally:
+            if self._guard is not None:
+                self._guard.cancel()
             self.over.set()
 
     async def _take_leave(self) -> None:
@@ -96,5 +114,6 @@ class Departure:
         return sooner.done() and not settled.done()
 
     def _is_in_vain(self) -> bool:
-        """Whether a machine that goes down waits for a coordinator that says nothing."""
-        return self._how == "checkpoint" and self._known.contact_age_s() > _GIVE_UP_SILENT_S
+        """Whether a machine that goes down waits for a coordinator that says nothing, or a disk that takes nothing."""
+        stuck = bool(self._journal.fault) or self._known.contact_age_s() > _GIVE_UP_SILENT_S
+        return self._how == "checkpoint" and stuck

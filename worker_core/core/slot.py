@@ -131,6 +131,11 @@ class Slot:
         """Whether this attempt is in the slot."""
         return self._row is not None and self._row.attempt_id == attempt_id
 
+    @property
+    def stop_grace_s(self) -> float:
+        """How long the job in the slot may take to stop; 0 without one."""
+        return self._row.accepted.limits.stop_grace_s if self._row is not None else 0.0
+
     def accept(self, offer: Offer, jws: str) -> None:
         """W2, in the background."""
         self._offer = (offer, jws)

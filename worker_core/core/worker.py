@@ -92,7 +92,7 @@ class Worker:
         self.admission = Admission(
             paths, journal, desk, self.known, self._slot, self._mail, self._tasks, self, cut_short
         )
-        self._departure = Departure(self.known, self._slot, self.admission, self._tasks)
+        self._departure = Departure(self.known, self._slot, self.admission, self._tasks, journal)
         self.left = self._departure.over
         """Set when this worker has ended all it had to end."""
 

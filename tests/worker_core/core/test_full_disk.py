@@ -11,13 +11,16 @@ import pytest
 from scripted_coordinator import refusal  # pyright: ignore[reportMissingImports]
 
 from tests.faults.sources import SmallDisk
+from worker_core.core import departure
 from worker_core.core.opening import open_when_possible
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import JournalError, JournalFull
 from worker_core.machine.sources import SETTING
 from worker_core.wire.events import Dropped, Metric
+from worker_core.wire.work import Limits
 
 MEGABYTES = 24
+SHORT_GRACE = Limits(max_runtime_s=600.0, max_disk_bytes=1 << 30, stop_grace_s=1.0, silence_s=300.0)
 
 
 class FullDisk:
@@ -76,6 +79,27 @@ async def test_a_job_on_a_disk_that_fills_up_loses_nothing_and_the_worker_recove
     assert bench.coordinator.completions[attempt].outcome == "succeeded"
     steps = [event.step for event in bench.coordinator.events[attempt] if isinstance(event, Metric)]
     assert steps == list(range(1, 301))
+
+
+async def test_a_worker_told_to_leave_does_not_wait_for_room_and_the_next_one_winds_its_job_up(
+    disk: FullDisk, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(departure, "_TREE_GONE_S", 2.0)
+    bench.settings = msgspec.structs.replace(bench.settings, min_free_bytes=1 << 20)
+    worker = await bench.start_paired()
+    spec = json.dumps({"steps": 10_000, "pause_s": 0.01, "checkpoint_every": 10_000})
+    attempt = bench.coordinator.offer(spec, limits=SHORT_GRACE)
+    await bench.until(lambda: worker.status().job is not None and worker.status().job.step > 20)
+    disk.fill(worker.journal)
+    await bench.until(lambda: "disk-full" in worker.status().reasons, 30.0)
+    worker.leave("checkpoint")
+    await bench.until(worker.left.is_set, 30.0)
+    assert bench.processes_of(attempt) == []
+    disk.empty(worker.journal)
+    await bench.stop()
+    await bench.start()
+    await bench.until(lambda: attempt in bench.coordinator.releases, 30.0)
+    assert bench.coordinator.completions == {}
 
 
 async def test_a_worker_that_starts_on_a_full_disk_waits_for_room(
