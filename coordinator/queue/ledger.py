@@ -110,15 +110,7 @@ class Ledger:
             job_table.c.state == "queued",
             job_table.c.epoch == attempt.epoch - 1,
             job_table.c.offered_attempt == attempt.id,
-            state="running",
-            epoch=attempt.epoch,
-            ordinal=job.ordinal + 1,
-            current_attempt=attempt.id,
-            offered_attempt=None,
-            lost_until=None,
-            not_before=0.0,
-            reason="",
-            started_at=func.coalesce(job_table.c.started_at, now),
+            **running_values(job, attempt.id, attempt.epoch, now),
         )
         if not owned:
             raise problem("offer-expired", "the offer was withdrawn or its 30 seconds are over")
@@ -258,6 +250,21 @@ def may_write(held: Held, epoch: int) -> bool:
 def superseded(held: Held) -> ProblemError:
     """Return the refusal of a write by an attempt that does not own its job."""
     return problem("lease-superseded", f"the attempt is {held.attempt.state}; the job goes on without it")
+
+
+def running_values(job: Job, attempt_id: str, epoch: int, now: float) -> dict[str, object]:
+    """Return the columns of a job that this attempt holds from now on."""
+    return {
+        "state": "running",
+        "epoch": epoch,
+        "ordinal": job.ordinal + 1,
+        "current_attempt": attempt_id,
+        "offered_attempt": None,
+        "lost_until": None,
+        "not_before": 0.0,
+        "reason": "",
+        "started_at": now if job.started_at is None else job.started_at,
+    }
 
 
 def set_job(conn: Connection, job_id: str, *guards: ColumnElement[bool], **values: object) -> bool:

@@ -9,7 +9,7 @@ accepted gives a worker nothing.
 from sqlalchemy import Connection, delete, insert, select, update
 
 from coordinator.accounts.keys import CoordinatorKeys
-from coordinator.queue.ledger import Ledger, set_attempt, set_job
+from coordinator.queue.ledger import Ledger, running_values, set_attempt, set_job
 from coordinator.queue.rows import Attempt, Held, Job, find_attempt, find_job
 from coordinator.storage.events import append_events
 from coordinator.storage.schema import worker as worker_table
@@ -104,13 +104,5 @@ class Regrants:
             conn,
             job.id,
             job_table.c.epoch == job.epoch,
-            state="running",
-            epoch=held.epoch,
-            ordinal=job.ordinal + 1,
-            current_attempt=held.attempt_id,
-            offered_attempt=None,
-            lost_until=None,
-            not_before=0.0,
-            reason="",
-            started_at=now if job.started_at is None else job.started_at,
+            **running_values(job, held.attempt_id, held.epoch, now),
         )
