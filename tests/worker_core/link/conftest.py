@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from delivery_scene import Scene
 from scripted_coordinator import ScriptedCoordinator
 
 from worker_core.journal.journal import Journal
@@ -45,3 +46,15 @@ async def client(coordinator: ScriptedCoordinator) -> AsyncIterator[CoordinatorC
     exchanger.token = "token-0"
     yield CoordinatorClient(exchanger)
     await exchanger.close()
+
+
+@pytest.fixture
+async def scene(
+    journal: Journal, client: CoordinatorClient, coordinator: ScriptedCoordinator, tmp_path: Path
+) -> AsyncIterator[Scene]:
+    blobs = tmp_path / "blobs"
+    blobs.mkdir()
+    made = Scene(journal, client, coordinator, blobs)
+    await made.add_attempt()
+    yield made
+    await made.delivery.stop()

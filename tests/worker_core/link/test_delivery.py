@@ -2,144 +2,17 @@
 
 import asyncio
 import gzip
-import hashlib
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from scripted_coordinator import Answer, ScriptedCoordinator, html, message, refusal
+from delivery_scene import ATTEMPT, FINISHED, Scene
+from scripted_coordinator import Answer, html, refusal
 
-from worker_core.journal.journal import Journal
-from worker_core.journal.records import AttemptEnd, JournalFull, NewAttempt, UploadRow
-from worker_core.link.client import CoordinatorClient
-from worker_core.link.delivery import Delivery
-from worker_core.wire.events import Log, Metric
-from worker_core.wire.work import Accepted, Completion, Lease, Limits, Release, UploadFinished
-
-ATTEMPT = "att_" + "1" * 32
-FINISHED = AttemptEnd(how="finished", outcome="succeeded")
-
-
-class Watch:
-    """Remembers what the delivery told."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-        self.lost: list[tuple[str, str]] = []
-        self.faults: list[Exception] = []
-        self.asked_again: list[str] = []
-
-    async def delivered(self, attempt_id: str) -> None:
-        self.done.append(attempt_id)
-
-    async def refused(self, attempt_id: str, why: str) -> None:
-        self.lost.append((attempt_id, why))
-
-    def unknown(self, attempt_id: str) -> bool:
-        self.asked_again.append(attempt_id)
-        return len(self.asked_again) == 1
-
-    def link_failed(self, fault: Exception) -> None:
-        self.faults.append(fault)
-
-
-class Scene:
-    """One attempt in a journal, a delivery, and a coordinator."""
-
-    def __init__(self, journal: Journal, client: CoordinatorClient, coordinator: ScriptedCoordinator, blobs: Path):
-        self.journal, self.client, self.coordinator, self.blobs = journal, client, coordinator, blobs
-        self.watch = Watch()
-        self.delivery = self.make_delivery()
-
-    def make_delivery(self) -> Delivery:
-        made = Delivery(
-            self.client,
-            self.journal,
-            lambda sha256: self.blobs / sha256,
-            lambda: self.coordinator.params,
-            self.client.link._clock.now,
-            self.watch,
-        )
-        made.go_on()
-        return made
-
-    async def add_attempt(self) -> None:
-        accepted = Accepted(
-            lease=Lease(epoch=1, ttl=30),
-            spec="{}",
-            job_id="job",
-            job_name="a job",
-            attempt=1,
-            limits=Limits(max_runtime_s=60, max_disk_bytes=1 << 30, stop_grace_s=5),
-        )
-        self.coordinator.accepted[ATTEMPT] = accepted
-        await self.journal.add_attempt(
-            NewAttempt(
-                attempt_id=ATTEMPT,
-                job_id="job",
-                job_name="a job",
-                kind="rl-session",
-                ordinal=1,
-                epoch=1,
-                offer_jws="",
-                accepted=accepted,
-            )
-        )
-
-    async def add_events(self, count: int, text: str = "") -> None:
-        event: Any = None
-        for step in range(count):
-            made = Log(ts=0.0, stream="stdout", text=text) if text else Metric(ts=0.0, step=step, values={"x": 1.0})
-            event = self.journal.append(ATTEMPT, made)
-        await event.committed
-
-    async def add_file(self, content: bytes, kind: Any = "result", step: int | None = None, name: str = "") -> str:
-        digest = hashlib.sha256(content).hexdigest()
-        (self.blobs / digest).write_bytes(content)
-        await self.journal.add_upload(
-            UploadRow(
-                attempt_id=ATTEMPT,
-                sha256=digest,
-                name=name or f"{kind}-{digest[:4]}",
-                kind=kind,
-                size=len(content),
-                step=step,
-            )
-        )
-        return digest
-
-    async def begin(self) -> None:
-        row = await self.journal.attempt(ATTEMPT)
-        assert row is not None
-        self.delivery.begin(row)
-
-    async def finish(self, end: AttemptEnd = FINISHED, timeout_s: float = 15.0) -> None:
-        await self.journal.set_end(ATTEMPT, end)
-        self.delivery.conclude(ATTEMPT)
-        assert await self.delivery.settled(ATTEMPT, timeout_s)
-
-    @property
-    def steps(self) -> list[int]:
-        return [event.step for event in self.coordinator.events[ATTEMPT] if isinstance(event, Metric)]
-
-    @property
-    def completion(self) -> Completion:
-        return self.coordinator.completions[ATTEMPT]
-
-
-@pytest.fixture
-async def scene(
-    journal: Journal, client: CoordinatorClient, coordinator: ScriptedCoordinator, tmp_path: Path
-) -> AsyncIterator[Scene]:
-    blobs = tmp_path / "blobs"
-    blobs.mkdir()
-    made = Scene(journal, client, coordinator, blobs)
-    await made.add_attempt()
-    yield made
-    await made.delivery.stop()
+from worker_core.journal.records import AttemptEnd, JournalFull
+from worker_core.wire.events import Metric
+from worker_core.wire.work import Completion, Release
 
 
 async def test_every_event_arrives_once_in_order_though_every_second_answer_is_lost(scene: Scene) -> None:
@@ -184,71 +57,6 @@ async def test_a_batch_that_is_refused_without_saying_which_is_halved_down_to_th
     await scene.begin()
     await scene.finish()
     assert scene.steps == [step for step in range(12) if step != 5]
-
-
-async def test_files_arrive_whole_and_are_named_in_the_completion(scene: Scene) -> None:
-    big = bytes(range(256)) * 2000
-    digest = await scene.add_file(big)
-    await scene.begin()
-    await scene.finish()
-    assert scene.coordinator.artifacts[ATTEMPT][digest] == big
-    assert scene.completion.artifacts == (digest,)
-    assert scene.coordinator.count("PATCH", ".*") == 8
-
-
-async def test_equal_bytes_under_two_names_both_arrive(scene: Scene) -> None:
-    content = b"the same weights"
-    await scene.add_file(content, name="best.safetensors")
-    await scene.add_file(content, name="last.safetensors")
-    await scene.add_file(content, kind="checkpoint", step=3, name="last.safetensors")
-    await scene.begin()
-    await scene.finish()
-    announced = [seen.json() for seen in scene.coordinator.seen if seen.path.endswith("/artifacts")]
-    arrived = [(each["kind"], each["name"]) for each in announced]
-    assert sorted(arrived) == [
-        ("checkpoint", "last.safetensors"),
-        ("result", "best.safetensors"),
-        ("result", "last.safetensors"),
-    ]
-    rows = await scene.journal.uploads(ATTEMPT, unfinished=False)
-    assert [row.state for row in rows] == ["done"] * 3
-    assert len({row.artifact_id for row in rows}) == 3
-
-
-async def test_an_upload_goes_on_at_its_offset_after_faults_of_every_kind(scene: Scene) -> None:
-    scene.coordinator.script(
-        "PATCH", ".*", Answer(raw=b""), html(502), refusal("upload-locked", retry_after_s=0.01), refusal("internal")
-    )
-    content = b"weights" * 30_000
-    digest = await scene.add_file(content)
-    await scene.begin()
-    await scene.finish()
-    assert scene.coordinator.artifacts[ATTEMPT][digest] == content
-
-
-async def test_an_upload_spoilt_on_the_way_starts_again(scene: Scene) -> None:
-    def spoil(seen: Any) -> Answer | None:
-        seen.body = b"\x00" * len(seen.body)
-        return None
-
-    scene.coordinator.script("PATCH", ".*", spoil)
-    digest = await scene.add_file(b"weights" * 100)
-    await scene.begin()
-    await scene.finish()
-    assert digest in scene.coordinator.artifacts[ATTEMPT]
-
-
-@pytest.mark.parametrize("trouble", ["quota", "lost here"])
-async def test_a_file_that_cannot_arrive_is_named_missing_and_blocks_nothing(scene: Scene, trouble: str) -> None:
-    digest = await scene.add_file(b"weights")
-    if trouble == "quota":
-        scene.coordinator.script("POST", ".*/artifacts", refusal("too-large", "over the account's quota"))
-    else:
-        (scene.blobs / digest).unlink()
-    await scene.begin()
-    await scene.finish()
-    assert scene.completion.artifacts == ()
-    assert [missing.sha256 for missing in scene.completion.missing] == [digest]
 
 
 async def test_a_lost_completion_answer_is_asked_for_again(scene: Scene) -> None:
@@ -388,24 +196,6 @@ async def test_a_coordinator_that_asks_for_events_of_long_ago_is_not_asked_again
     assert 1 <= scene.coordinator.count("POST", ".*/events") - sent <= 3
 
 
-async def test_a_file_that_was_cut_short_here_is_named_missing(scene: Scene) -> None:
-    digest = await scene.add_file(b"weights" * 1000)
-    (scene.blobs / digest).write_bytes(b"weights")
-    await scene.begin()
-    await scene.finish(timeout_s=5)
-    assert [missing.sha256 for missing in scene.completion.missing] == [digest]
-    assert "bytes are left" in scene.completion.missing[0].reason
-
-
-async def test_an_upload_that_does_not_move_is_not_sent_in_a_storm(scene: Scene) -> None:
-    stuck = Answer(status=204, headers={"Upload-Offset": "0"})
-    scene.coordinator.script("PATCH", ".*", *[stuck] * 10_000)
-    await scene.add_file(b"weights" * 1000)
-    await scene.begin()
-    await asyncio.sleep(2)
-    assert 1 <= scene.coordinator.count("PATCH", ".*") <= 3
-
-
 async def test_a_full_disk_holds_a_delivery_up_and_ends_it_not(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     honest, full = scene.journal.events_taken, [True, True]
 
@@ -421,40 +211,6 @@ async def test_a_full_disk_holds_a_delivery_up_and_ends_it_not(scene: Scene, mon
     await scene.finish()
     assert scene.steps == [0, 1, 2, 3, 4]
     assert scene.completion.outcome == "succeeded"
-
-
-OTHER_FILE = message(UploadFinished(sha256="0" * 64, size=4))
-
-
-@pytest.mark.parametrize(
-    "doubtful",
-    [
-        Answer(202, b"{}", "application/json"),
-        Answer(200, b"", "application/json"),
-        Answer(200, b"{}", "application/json"),
-        html(200),
-        refusal("rate-limited", retry_after_s=0.05),
-        refusal("draining", retry_after_s=0.05),
-        refusal("disk-full", retry_after_s=0.05),
-        OTHER_FILE,
-    ],
-    ids=["202", "empty 200", "200 without a hash", "html", "429", "503", "507", "200 with another hash"],
-)
-async def test_a_file_counts_as_delivered_only_by_an_answer_with_its_hash(scene: Scene, doubtful: Answer) -> None:
-    digest = await scene.add_file(b"data")
-    honest = asyncio.Event()
-    scene.coordinator.script("POST", ".*/finish", *[lambda _: None if honest.is_set() else doubtful] * 9)
-    await scene.begin()
-    await scene.coordinator.until(lambda: scene.coordinator.count("POST", ".*/finish") >= 2)
-    # What the journal calls unfinished is pinned: neither housekeeping nor a short disk may remove it.
-    (row,) = await scene.journal.uploads(ATTEMPT)
-    assert row.state == "sending"
-    honest.set()
-    await scene.finish()
-    (row,) = await scene.journal.uploads(ATTEMPT, unfinished=False)
-    assert row.state == "done"
-    assert scene.coordinator.artifacts[ATTEMPT] == {digest: b"data"}
-    assert scene.completion.artifacts == (digest,)
 
 
 async def test_what_the_coordinator_never_takes_is_set_aside_by_name(scene: Scene) -> None:
