@@ -42,8 +42,9 @@ def submit(
     with signed_in() as client:
         inputs = (client.upload(CODE_INPUT, bundle.data),) if bundle else ()
         job_id = client.submit(canonical_text(raw), inputs)
-        _tell_queued(job_id, terminal, waits=wait)
-        return follow(client, job_id, terminal) if wait else 0
+        with goes_on_without_you(job_id, terminal):
+            _tell_queued(job_id, terminal, waits=wait)
+            return follow(client, job_id, terminal) if wait else 0
 
 
 def load_job(path: Path) -> tuple[dict[str, object], JobSpec]:
@@ -79,14 +80,19 @@ def _tell_queued(job_id: str, terminal: Terminal, *, waits: bool) -> None:
         terminal.say(f"  Follow it in the console, or with: stoker job show {job_id}")
 
 
-def follow(client: CoordinatorClient, job_id: str, terminal: Terminal) -> int:
-    """Follow a job to its end, print its outcome last and return the exit code it stands for."""
+@contextmanager
+def goes_on_without_you(job_id: str, terminal: Terminal) -> Generator[None]:
+    """Say to a person who interrupts what becomes of a job that is queued already."""
     try:
-        end = follow_to_end(client, job_id, terminal)
+        yield
     except KeyboardInterrupt:
         terminal.say(f"The job goes on without you. See it with: stoker job show {job_id}", "yellow")
         raise
-    outcome = outcome_of(end)
+
+
+def follow(client: CoordinatorClient, job_id: str, terminal: Terminal) -> int:
+    """Follow a job to its end, print its outcome last and return the exit code it stands for."""
+    outcome = outcome_of(follow_to_end(client, job_id, terminal))
     if terminal.json:
         terminal.result(outcome)
         return 0 if outcome.state == "succeeded" else 1

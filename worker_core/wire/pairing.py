@@ -67,7 +67,8 @@ class PairingStarted(Message):
     """P1 answer; ``fingerprint`` is four words from a hash of worker key, coordinator key and pairing id."""
 
     pairing_id: str
-    device_code: str
+    device_code: Annotated[str, msgspec.Meta(min_length=20, max_length=200)]
+    """A secret, taken out of all output: a short one would be found in common words."""
     user_code: str
     verification_uri: str
     fingerprint: str

@@ -19,9 +19,10 @@ async def test_a_paired_worker_takes_a_job_and_delivers_all_of_it(bench: Any) ->
     assert done.outcome == "succeeded"
     assert metrics(bench.coordinator.events[attempt]) == list(range(1, 26))
     assert done.final_seq == len(bench.coordinator.events[attempt])
-    contents = set(bench.coordinator.artifacts[attempt].values())
-    assert {b"result at step 25" * 50, b"checkpoint at step 20" * 50} <= contents
-    assert set(done.artifacts) == set(bench.coordinator.artifacts[attempt])
+    uploaded = bench.coordinator.artifacts[attempt]
+    named = {uploaded[sha256] for sha256 in done.artifacts}
+    # An older checkpoint may be given up on its way when the next is there; these two never.
+    assert {b"result at step 25" * 50, b"checkpoint at step 20" * 50} <= named
     await bench.until_state("available")
     await bench.until(lambda: not (bench.paths.workspaces / attempt).exists())
     assert await worker.journal.attempts() == []

@@ -180,7 +180,7 @@ class ScriptedCoordinator(ScriptedServer):
                 return message(
                     PairingStarted(
                         pairing_id=new_id("prg"),
-                        device_code="device",
+                        device_code="device-code-that-no-text-holds",
                         user_code="BCDF-GHJK",
                         verification_uri=f"{self.url}/pair",
                         fingerprint="four plain short words",
