@@ -71,6 +71,7 @@ REASONS: dict[str, str] = {
     "gpu-untested": "A GPU is being tested before it gets a job",
     "gpu-memory-held": "An ended job still holds memory of a GPU",
     "gpu-busy": "Other programs use a GPU",
+    "gpu-silent": "The driver of its GPU does not answer",
     "gpu-session": "It runs as a service, where there is no GPU",
 }
 LAST_MOMENT_S = 253_402_300_799.0

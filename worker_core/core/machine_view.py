@@ -53,6 +53,8 @@ class MachineView:
             free_gib, needed_gib = self._disk.free_bytes / (1 << 30), self._settings.min_free_bytes / (1 << 30)
             text = f"{free_gib:.1f} GiB of disk are free, {needed_gib:.1f} are needed to take a job. Free some space."
             return "disk-full", text
+        if self._sources.gpus.silent:
+            return "gpu-silent", "The GPU's driver does not answer. Restart the computer if it goes on."
         try:
             self._resolve_runtime()
         except RuntimeMissing as error:

@@ -26,7 +26,7 @@ from worker_core.wire.problems import ProblemError
 
 log = logging.getLogger(__name__)
 
-_OBSTACLES = ("disk-full", "device-missing", "no-containment", "job-stuck")
+_OBSTACLES = ("disk-full", "gpu-silent", "device-missing", "no-containment", "job-stuck")
 TICK_S = 1.0
 JUMP_S = 5.0
 EXPIRED_JOB_MAY_RUN_S = 12 * 3600.0

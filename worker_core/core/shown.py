@@ -27,6 +27,7 @@ _BLOCKING: tuple[Reason, ...] = (
     "journal-unwritable",
     "outbox-full",
     "device-missing",
+    "gpu-silent",
     "cannot-authenticate",
     "wrong-coordinator",
     "gpu-quarantined",

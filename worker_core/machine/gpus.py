@@ -1,13 +1,11 @@
 """NVIDIA GPUs by the driver's own library: who they are, by UUID, and what they do now."""
 
-import threading
 import time
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
 
 from worker_core.wire.pairing import Gpu
-from worker_core.wire.probe import ProbeResult
 from worker_core.wire.status import GpuShown
 
 T = TypeVar("T")
@@ -16,10 +14,12 @@ _RETRY_DRIVER_S = 30.0
 
 
 class NvidiaGpus:
-    """Reads all GPUs of the machine; without a driver there are none, and a figure a GPU lacks stays None."""
+    """Reads all GPUs of the machine; without a driver there are none, and a figure a GPU lacks stays None.
+
+    One question at a time, as :class:`worker_core.machine.patient_gpus.PatientGpus` asks.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._nvml: Any = None
         """The driver's library, once it was asked for; it stays when the driver goes."""
         self._is_open = False
@@ -27,17 +27,11 @@ class NvidiaGpus:
 
     def facts(self) -> tuple[Gpu, ...]:
         """Return what identifies each GPU."""
-        with self._lock:
-            return tuple(self._fact(handle) for handle in self._handles())
+        return tuple(self._fact(handle) for handle in self._handles())
 
     def load(self) -> tuple[GpuShown, ...]:
         """Return the present figures of each GPU."""
-        with self._lock:
-            return tuple(self._figures(handle) for handle in self._handles())
-
-    def scripted_probe(self, uuid: str) -> ProbeResult | None:
-        """Nothing is scripted here: devices that the driver names are really tested."""
-        return None
+        return tuple(self._figures(handle) for handle in self._handles())
 
     def _handles(self) -> list[Any]:
         if not self._open_driver():

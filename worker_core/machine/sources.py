@@ -15,6 +15,7 @@ from worker_core.machine.clocks import Clock, SystemClock
 from worker_core.machine.gpus import NvidiaGpus
 from worker_core.machine.host import DiskSpace, disk_space
 from worker_core.machine.machine_id import machine_id
+from worker_core.machine.patient_gpus import PatientGpus
 from worker_core.machine.power import NoPower, PowerSource, PowerState, ScriptedPower
 from worker_core.wire.codec import BadMessage, Count, Message, decode
 from worker_core.wire.pairing import Gpu
@@ -32,6 +33,11 @@ class GpuSource(Protocol):
     def facts(self) -> tuple[Gpu, ...]: ...
 
     def load(self) -> tuple[GpuShown, ...]: ...
+
+    @property
+    def silent(self) -> bool:
+        """Whether the driver does not answer; what is told then is what it said last."""
+        ...
 
     def scripted_probe(self, uuid: str) -> ProbeResult | None:
         """Return what a test of this GPU shall find; None means: test it."""
@@ -70,6 +76,8 @@ class Script(Message):
     """Added to the clock that counts sleep, as if the machine had slept so long."""
     wall_offset_s: float = 0.0
     gpus: tuple[GpuShown, ...] | None = None
+    gpus_silent: bool = False
+    """As if the driver of the GPUs hung."""
     disk_free_bytes: Count | None = None
     disk_total_bytes: Count | None = None
     probes: dict[str, ProbeResult] | None = None
@@ -132,7 +140,7 @@ class ScriptedGpus:
 
     def __init__(self, file: ScriptFile) -> None:
         self._file = file
-        self._real = NvidiaGpus()
+        self._real = PatientGpus(NvidiaGpus())
 
     def facts(self) -> tuple[Gpu, ...]:
         scripted = self._file.read().gpus
@@ -145,6 +153,10 @@ class ScriptedGpus:
     def load(self) -> tuple[GpuShown, ...]:
         scripted = self._file.read().gpus
         return self._real.load() if scripted is None else scripted
+
+    @property
+    def silent(self) -> bool:
+        return self._file.read().gpus_silent or self._real.silent
 
     def scripted_probe(self, uuid: str) -> ProbeResult | None:
         script = self._file.read()
@@ -179,7 +191,7 @@ def find_sources() -> Sources:
     """Return the sources that the environment chooses."""
     chosen = os.environ.get(SETTING)
     if not chosen:
-        return Sources(SystemClock(), NvidiaGpus(), SystemDisk(), _system_power())
+        return Sources(SystemClock(), PatientGpus(NvidiaGpus()), SystemDisk(), _system_power())
     file = ScriptFile(Path(chosen))
     power = ScriptedPower(lambda: file.read().power or "awake")
 

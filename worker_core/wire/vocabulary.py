@@ -83,7 +83,8 @@ Reason = str
 ``clock-wrong``, ``cannot-authenticate``, ``wrong-coordinator``, ``credential-conflict``, ``confirm-needed``,
 ``upgrade-required``, ``copied-home``, ``asks-for-renewal``, ``disk-full``, ``journal-unwritable``,
 ``outbox-full``, ``disk-slow``, ``device-missing``, ``no-containment``, ``job-stuck``,
-``gpu-quarantined``, ``gpu-untested``, ``gpu-memory-held``, ``gpu-busy``, ``gpu-session``, ``owner:<rule>``."""
+``gpu-quarantined``, ``gpu-untested``, ``gpu-memory-held``, ``gpu-busy``, ``gpu-session``, ``gpu-silent``,
+``owner:<rule>``."""
 
 
 def stricter(one: Mode, other: Mode) -> Mode:

@@ -31,6 +31,7 @@ _REASONS = {
     "gpu-untested": "A GPU is being tested before it gets a job.",
     "gpu-memory-held": "An ended job still holds memory of a GPU.",
     "gpu-busy": "Other programs use the GPU.",
+    "gpu-silent": "The GPU's driver does not answer. Restart the computer if it goes on.",
     "gpu-session": "Started as a service, this worker has no GPU.",
 }
 

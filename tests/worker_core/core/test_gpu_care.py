@@ -55,6 +55,7 @@ class Cards:
         self.gpus = gpus
         self.probes: dict[str, ProbeResult] | None = {}
         self.tested: list[str] = []
+        self.silent = False
 
     def facts(self) -> tuple[Gpu, ...]:
         return ()

@@ -115,6 +115,20 @@ async def test_a_full_disk_declines_in_words_and_recovers_by_itself(move: Move, 
     await bench.until(lambda: attempt in bench.coordinator.completions)
 
 
+async def test_a_gpu_driver_that_hangs_takes_no_job_and_is_told(
+    move: Move, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "_REFRESH_IDLE_S", 0.1)
+    move(gpus_silent=True)
+    worker = await bench.start_paired()
+    await bench.until(lambda: bench.coordinator.polls)
+    assert bench.coordinator.polls[-1].free_slots == 0
+    await bench.until(lambda: "gpu-silent" in worker.status().reasons)
+    move()
+    attempt = bench.offer(steps=3)
+    await bench.until(lambda: attempt in bench.coordinator.completions)
+
+
 async def test_a_driver_that_does_not_answer_holds_up_no_heartbeat(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "_REFRESH_IDLE_S", 0.1)
     worker = await bench.start_paired()
