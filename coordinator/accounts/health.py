@@ -1,11 +1,11 @@
 """Whether a worker counts as healthy, which lets its authorization extend itself."""
 
-import re
 from collections.abc import Sequence
 
 from coordinator.accounts.presence import Contact
 from coordinator.settings import Settings
 from worker_core.wire.session import Health
+from worker_core.wire.versions import is_older
 
 FAILURES_IN_A_ROW = 3
 
@@ -26,13 +26,3 @@ def unhealthy_reasons(
     if is_older(version, settings.min_worker_version):
         reasons.append(f"its version {version} is older than {settings.min_worker_version}")
     return reasons
-
-
-def is_older(version: str, floor: str) -> bool:
-    """Tell whether a version lies below the floor; what is not a number counts as 0."""
-    return _numbers(version) < _numbers(floor)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    numbers = [int(part) for part in re.findall(r"\d{1,9}", version[:100])[:3]]
-    return tuple(numbers + [0] * (3 - len(numbers)))

@@ -9,7 +9,6 @@ from coordinator.accounts.clone_rules import Alarm, Late, Numbers, Same, Wait, j
 from coordinator.accounts.conflicts import newcomer_of, newest_session, note_knock, raise_alarm, standing_of
 from coordinator.accounts.controls import control_of
 from coordinator.accounts.ground import Ground
-from coordinator.accounts.health import is_older
 from coordinator.accounts.presence import Presence
 from coordinator.accounts.secrets import hash_secret, new_secret
 from coordinator.storage.database import AnyRow, after_commit
@@ -19,6 +18,7 @@ from worker_core.wire.ids import new_id
 from worker_core.wire.pairing import Host
 from worker_core.wire.problems import ProblemError, problem
 from worker_core.wire.session import Observed, SessionRequest, SessionStarted, TokenIssued
+from worker_core.wire.versions import installed_version, is_older
 
 MOMENT_S = 0.001
 
@@ -145,6 +145,7 @@ class Sessions:
             control=control_of(row, now, self._generation, self._keys),
             params=self._settings.worker,
             verdicts=verdicts,
+            version=installed_version(),
         )
 
     def _take_over(

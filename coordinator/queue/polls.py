@@ -7,7 +7,6 @@ from sqlalchemy import Connection, select
 
 from coordinator.accounts.authorization import assert_worker_live, may_take_work
 from coordinator.accounts.controls import control_for
-from coordinator.accounts.health import is_older
 from coordinator.accounts.keys import CoordinatorKeys
 from coordinator.accounts.presence import Presence
 from coordinator.queue.leases import Leases
@@ -19,6 +18,7 @@ from coordinator.storage.database import AnyRow, Database
 from coordinator.storage.schema_queue import attempt as attempt_table
 from worker_core.wire.problems import problem
 from worker_core.wire.signed import Offer
+from worker_core.wire.versions import is_older
 from worker_core.wire.work import PollAnswer, PollRequest
 
 UPGRADE_RETRY_S = 60.0

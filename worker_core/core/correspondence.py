@@ -70,7 +70,7 @@ class Correspondence:
 
     def posture(self) -> Posture:
         known, outbox = self._known, self._journal.outbox()
-        status = show(known.facts(self._slot.shown(), outbox, self._slot.job_ends))
+        status = show(known.facts(self._slot.shown(), outbox, self._slot.ends))
         obstacle = find_obstacle(known.machine, self._journal)
         return Posture(
             state=status.state,  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from worker_core.core.gpu_care import GpuCare
 from worker_core.core.life import Life
 from worker_core.core.machine_view import MachineView
 from worker_core.core.pairings import OpenPairing
+from worker_core.core.recent_ends import RecentEnds
 from worker_core.core.shown import Facts
 from worker_core.core.troubles import Troubles
 from worker_core.core.version import VERSION
@@ -76,7 +77,7 @@ class Knowledge:
             return None
         return self.authorization.remaining_s - (self.clock.now() - self.authorization_at)
 
-    def facts(self, job: JobShown | None, outbox: OutboxSize, job_ends: int) -> Facts:
+    def facts(self, job: JobShown | None, outbox: OutboxSize, ends: RecentEnds) -> Facts:
         """Return everything that is shown."""
         link = self.contact.client.link if self.contact is not None else None
         return Facts(
@@ -103,7 +104,8 @@ class Knowledge:
             pairing=self.pairing.shown(self.clock.now()) if self.pairing is not None else None,
             credential_store=self._credential_store(),
             embedded_coordinator=self.embedded_coordinator,
-            job_ends=job_ends,
+            ends=ends,
+            coordinator_version=self.contact.connection.coordinator_version if self.contact is not None else "",
             may_run_s=self.may_run_s,
         )
 

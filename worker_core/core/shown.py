@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from worker_core.core.enrollment import Enrollment, Farewell
 from worker_core.core.life import Life
+from worker_core.core.recent_ends import RecentEnds
 from worker_core.core.troubles import clock_words
 from worker_core.wire.durations import format_duration
 from worker_core.wire.session import Authorization
@@ -16,9 +17,11 @@ from worker_core.wire.status import (
     ModesShown,
     OutboxShown,
     PairingShown,
+    UpdateShown,
     WorkerShown,
     WorkerStatus,
 )
+from worker_core.wire.versions import is_older
 from worker_core.wire.vocabulary import Reason, WorkerState
 
 CLOCK_WRONG_FROM_S = 300.0
@@ -76,7 +79,8 @@ class Facts:
     pairing: PairingShown | None = None
     credential_store: str | None = None
     embedded_coordinator: bool = False
-    job_ends: int = 0
+    ends: RecentEnds = field(default_factory=RecentEnds)
+    coordinator_version: str = ""
     may_run_s: float = 0.0
     """For how long a job whose lease may be lost runs on without contact."""
 
@@ -105,7 +109,9 @@ def show(facts: Facts) -> WorkerStatus:
         version=facts.version,
         started_by=facts.started_by,
         embedded_coordinator=facts.embedded_coordinator,
-        job_ends=facts.job_ends,
+        job_ends=facts.ends.count,
+        ended=facts.ends.shown(),
+        update=_update(facts),
     )
 
 
@@ -156,6 +162,12 @@ def _reasons(facts: Facts, state: WorkerState) -> tuple[Reason, ...]:
         reasons.append("clock-wrong")
     reasons += [reason for reason in facts.troubles if reason not in reasons]
     return tuple(reasons)
+
+
+def _update(facts: Facts) -> UpdateShown | None:
+    if facts.enrollment is None or not is_older(facts.version, facts.coordinator_version):
+        return None
+    return UpdateShown(version=facts.coordinator_version, required=facts.life.outdated)
 
 
 def _barred(life: Life) -> list[Reason]:

@@ -16,6 +16,7 @@ from worker_core.core.gpu_needs import gpu_need
 from worker_core.core.inputs import fetch_from
 from worker_core.core.job_safety import JobSafety
 from worker_core.core.life import Event, HeldFound, JobExited, JobGone, OfferGone, OfferGranted
+from worker_core.core.recent_ends import RecentEnds
 from worker_core.core.reports import job_shown, lease_report
 from worker_core.core.tasks import Tasks
 from worker_core.core.winding_up import insist, put_canceled, wind_up
@@ -86,7 +87,7 @@ class Slot:
         cache: BlobCache,
     ) -> None:
         self._cache = cache
-        self.job_ends = 0
+        self.ends = RecentEnds()
         self._paths = paths
         self._journal = journal
         self._clock = clock
@@ -362,7 +363,7 @@ class Slot:
         step = self._run.progress.step if self._run is not None else lease_report(row, None).step
         if self._row is row:
             self._row = self._run = None
-        self.job_ends += 1
+        self.ends.note(row, end, fate)
         failed_by_us = end.error is not None and end.error.failure in RETRYABLE_FAILURES
         self._host.job_ended(failed_by_us if end.how == "finished" else None)
         if fate == "discard":

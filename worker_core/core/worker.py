@@ -156,7 +156,7 @@ class Worker:
 
     def status(self) -> WorkerStatus:
         """Return everything there is to show."""
-        return show(self.known.facts(self._slot.shown(), self.journal.outbox(), self._slot.job_ends))
+        return show(self.known.facts(self._slot.shown(), self.journal.outbox(), self._slot.ends))
 
     async def set_mode(self, mode: Mode, now: bool) -> None:
         """Set the workstation's own mode: on disk first, then obeyed; raises JournalError when it is obeyed only."""

@@ -75,6 +75,7 @@ class Connection:
         self.instance_id = new_id("ins")
         self.session_id: str | None = None
         self.params = Parameters()
+        self.coordinator_version = ""
         self._client = client
         self._journal = journal
         self._sleep = sleep
@@ -107,6 +108,7 @@ class Connection:
         await save_record(self._journal, record.confirm(self.instance_id, started.session_seq))
         self.session_id = started.session_id
         self.params = started.params
+        self.coordinator_version = started.version
         self._adopt(started.token)
         return started
 

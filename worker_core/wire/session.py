@@ -144,6 +144,8 @@ class SessionStarted(Message):
     control: Control
     params: Parameters
     verdicts: tuple[Verdict, ...] = ()
+    version: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    """The coordinator's own version: a worker that is older than it can be updated."""
 
 
 class TokenIssued(Message):

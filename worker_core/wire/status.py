@@ -48,6 +48,32 @@ class JobShown(_Shown):
     flags: tuple[FlagShown, ...] = ()
 
 
+EndedHow = Literal["succeeded", "failed", "canceled", "superseded", "released"]
+
+
+class EndedShown(_Shown):
+    """An attempt that left this worker."""
+
+    attempt_id: str
+    job_id: str
+    name: str
+    attempt: int
+    outcome: EndedHow
+    failure: Word = ""
+    """A :data:`worker_core.wire.vocabulary.FailureClass`, when it failed."""
+    message: str = ""
+    at: float = 0.0
+    """Wall time at which it was over, in seconds since 1970."""
+
+
+class UpdateShown(_Shown):
+    """The coordinator runs a newer Stoker than this worker."""
+
+    version: str
+    required: bool = False
+    """Without it no job is offered."""
+
+
 class ContainmentShown(_Shown):
     """How this machine keeps jobs from the owner's files and programs, and what it bounds."""
 
@@ -131,6 +157,9 @@ class WorkerStatus(_Shown):
     embedded_coordinator: bool = False
     job_ends: Count = 0
     """How many jobs ended since the core started (a face can tell that one ended between two snapshots)."""
+    ended: tuple[EndedShown, ...] = ()
+    """The last attempts that ended since the core started, the newest last."""
+    update: UpdateShown | None = None
 
 
 PAIRED_STATES: tuple[WorkerState, ...] = (

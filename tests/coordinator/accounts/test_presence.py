@@ -2,13 +2,14 @@
 
 import pytest
 
-from coordinator.accounts.health import is_older, unhealthy_reasons
+from coordinator.accounts.health import unhealthy_reasons
 from coordinator.accounts.networks import network_of
 from coordinator.accounts.presence import Contact, Presence
 from coordinator.settings import Settings
 from coordinator.storage.database import Database
 from tests.coordinator.hand_clock import HandClock
 from worker_core.wire.session import Health, Observed
+from worker_core.wire.versions import is_older
 
 
 @pytest.fixture
