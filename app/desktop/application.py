@@ -33,7 +33,7 @@ class Desktop(QObject):
         self._app = app
         self._background = background
         self._session_ends = False
-        self._prefs = PrefsFile(paths.config / "desktop.json")
+        self._prefs = PrefsFile(paths.config / "desktop.json", self)
         self._crash = CrashRecorder(paths.logs)
         self._signals = EndSignals(self)
         self._instance = instance

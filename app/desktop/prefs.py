@@ -1,11 +1,11 @@
-"""What a person chose about the desktop itself: remembered answers and the colour scheme. Nothing about the worker."""
+"""What a person chose about the desktop itself: remembered answers, colours, notices. Nothing about the worker."""
 
 import logging
 from pathlib import Path
 from typing import Literal
 
 import msgspec
-from PySide6.QtCore import QIODevice, QSaveFile
+from PySide6.QtCore import QIODevice, QObject, QSaveFile, Signal
 
 from app.desktop.presenter.quitting import QuitChoice
 from worker_core.wire.codec import BadMessage, Message, decode
@@ -13,6 +13,7 @@ from worker_core.wire.codec import BadMessage, Message, decode
 log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 64 * 1024
+NoticeLevel = Literal["all", "important", "off"]
 
 
 class Prefs(Message):
@@ -23,12 +24,23 @@ class Prefs(Message):
     close_choice: Literal["keep", "quit"] | None = None
     """What closing the last window does where there is no tray, when it shall not ask."""
     scheme: Literal["system", "light", "dark"] = "system"
+    language: str = ""
+    """``de``, ``en`` …; empty follows the system."""
+    notices: NoticeLevel = "all"
+    """Which notifications are shown; ``important`` leaves out what needs nobody."""
+    snoozed_until: float = 0.0
+    """No notification is shown before this moment (seconds since 1970)."""
+    autostart: bool = False
+    """Whether the desktop starts with the session of its person."""
 
 
-class PrefsFile:
-    """Reads the preferences once and writes each change."""
+class PrefsFile(QObject):
+    """Reads the preferences once, writes each change, and tells of it."""
 
-    def __init__(self, path: Path) -> None:
+    changed = Signal()
+
+    def __init__(self, path: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
         self._path = path
         self.prefs = _read(path)
 
@@ -41,6 +53,7 @@ class PrefsFile:
             file.write(msgspec.json.format(msgspec.json.encode(self.prefs)) + b"\n")
         if not file.commit():
             log.warning("The preferences in %s could not be written: %s", self._path, file.errorString())
+        self.changed.emit()
 
 
 def _read(path: Path) -> Prefs:
