@@ -10,6 +10,8 @@ from app.desktop.control.store import WorkerStore
 from app.desktop.control.supervisor import Supervisor
 from app.desktop.crash import CrashRecorder
 from app.desktop.leaving import Leaving
+from app.desktop.notify.watch import NoticeWatch
+from app.desktop.platform.autostart_duty import AutostartDuty
 from app.desktop.prefs import PrefsFile
 from app.desktop.presenter.menu import menu
 from app.desktop.presenter.status import show
@@ -45,6 +47,8 @@ class Desktop(QObject):
         self.binder = MenuBinder(self)
         self._tray = TrayIcon(self, self.binder.menu)
         self._host = TrayHost(self)
+        self._notices = NoticeWatch(self, self.store, self._prefs, paths.data / "desktop-told.json")
+        self._autostart = AutostartDuty(self, paths, self._prefs)
         self._front: Front | None = None
         self._connect()
 
@@ -69,7 +73,7 @@ class Desktop(QObject):
         self._supervisor.link_changed.connect(self.store.set_link)
         self._client.snapshot_arrived.connect(self.store.take_snapshot)
         self.store.changed.connect(self._refresh)
-        self._host.appeared.connect(self._tray.create)
+        self._host.appeared.connect(self._on_host)
         self._host.missing.connect(self._show_status)
         self._tray.opened.connect(self._show_status)
         self.binder.commanded.connect(self.commands.give)
@@ -81,6 +85,8 @@ class Desktop(QObject):
         self.commands.quit_asked.connect(self._leaving.ask)
         self.commands.refused.connect(self._show_message)
         self.commands.partly_done.connect(self._show_message)
+        self._notices.commanded.connect(self.commands.give)
+        self._autostart.failed.connect(self._show_message)
         self._leaving.refused.connect(self._show_message)
         self._leaving.done.connect(self._exit)
         self._app.saveStateRequest.connect(self._on_save_state)
@@ -91,12 +97,14 @@ class Desktop(QObject):
         self._refresh()
         self._supervisor.start()
         self._host.start()
+        self._autostart.start()
         if not self._background:
             self._show_status()
 
     def close(self) -> None:
         """Take everything down; the core goes on."""
         self._supervisor.close()
+        self._notices.close()
         self._tray.close()
         self.binder.close()
         if self._front is not None:
@@ -110,6 +118,11 @@ class Desktop(QObject):
         situation = self.store.situation
         self._tray.show(show(situation))
         self.binder.update(menu(situation))
+
+    @Slot()
+    def _on_host(self) -> None:
+        self._tray.create()
+        self._notices.show_through(self._tray.icon)
 
     @Slot(str)
     def _open_window(self, name: str) -> None:

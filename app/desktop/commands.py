@@ -7,6 +7,8 @@ from PySide6.QtCore import QObject, Signal, Slot
 from app.desktop.control.client import ControlClient
 from app.desktop.control.store import WorkerStore
 from app.desktop.presenter.answers import UNPAIRED_HERE_ONLY
+from app.desktop.presenter.updating import how_to_update
+from app.desktop.views import VIEWS
 from worker_core.control.messages import ErrorBody, ModeArgs
 from worker_core.wire.vocabulary import Mode
 
@@ -17,7 +19,7 @@ class Commands(QObject):
     """Knows which command asks the core for what, and which opens a window of ours."""
 
     window_wanted = Signal(str)
-    """``pair``, ``metrics`` or ``status``."""
+    """One of :data:`app.desktop.views.VIEWS`."""
     page_wanted = Signal(str)
     """An address for the browser."""
     unpair_asked = Signal()
@@ -38,6 +40,8 @@ class Commands(QObject):
             "stop": self._stop,
             "resume": self._resume,
             "console": self._open_console,
+            "renew": self._open_renewal,
+            "update": self._tell_update,
             "unpair": self.unpair_asked.emit,
             "start": self.start_asked.emit,
             "quit": self.quit_asked.emit,
@@ -50,7 +54,7 @@ class Commands(QObject):
         if act is not None:
             act()
         else:
-            self.window_wanted.emit(command)
+            self.window_wanted.emit(command if command in VIEWS else "status")
 
     def unpair(self) -> None:
         """Unpair, after the person said yes."""
@@ -71,9 +75,23 @@ class Commands(QObject):
         self._client.request("mode", ModeArgs(mode=mode)).failed.connect(self._on_mode_failed)
 
     def _open_console(self) -> None:
+        self._open_page("")
+
+    def _open_renewal(self) -> None:
+        """Open this worker's card in the console, which has the button."""
+        status = self._store.situation.live
+        worker = status.worker if status is not None else None
+        self._open_page(f"/workers#{worker.id}" if worker is not None else "")
+
+    def _open_page(self, place: str) -> None:
         status = self._store.situation.live
         if status is not None and status.coordinator:
-            self.page_wanted.emit(status.coordinator)
+            self.page_wanted.emit(status.coordinator.rstrip("/") + place)
+
+    def _tell_update(self) -> None:
+        status = self._store.situation.live
+        if status is not None and status.update is not None:
+            self.partly_done.emit(*how_to_update(status))
 
     @Slot(object)
     def _on_mode_failed(self, error: ErrorBody) -> None:

@@ -4,17 +4,55 @@ Tray menu and status window show the same list, so that neither can do more than
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
+from app.desktop.presenter.giving_back import choices, cost
 from app.desktop.presenter.situation import Link, Situation
 from app.desktop.presenter.status import show
 from app.desktop.presenter.wording import menu_text
+from app.desktop.views import VIEWS
 from worker_core.wire.status import WorkerStatus
 
-CommandId = Literal["pair", "unpair", "drain", "stop", "resume", "metrics", "console", "status", "start", "quit"]
-ItemId = CommandId | Literal["headline", "detail", "after-status", "after-pairing", "after-modes", "after-views"]
+CommandId = Literal[
+    "pair",
+    "unpair",
+    "give-back:30m",
+    "give-back:1h",
+    "give-back:4h",
+    "give-back:morning",
+    "give-back:me",
+    "drain",
+    "stop",
+    "resume",
+    "metrics",
+    "jobs",
+    "logs",
+    "console",
+    "status",
+    "settings",
+    "diagnostics",
+    "about",
+    "update",
+    "start",
+    "quit",
+]
+ItemId = (
+    CommandId
+    | Literal["headline", "detail", "next", "after-status", "after-pairing", "after-modes", "after-views", "after-help"]
+    | Literal["give-back", "give-back-cost", "give-back-promise", "after-give-back"]
+)
 
 _UNPAIRED_STATES = ("unpaired", "pairing", "revoked")
+
+
+_CHOICES: dict[str, CommandId] = {
+    "30m": "give-back:30m",
+    "1h": "give-back:1h",
+    "4h": "give-back:4h",
+    "morning": "give-back:morning",
+    "me": "give-back:me",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,25 +65,32 @@ class Item:
     visible: bool = True
     hint: str = ""
     """What the command does, for a tooltip."""
+    children: tuple["Item", ...] = ()
+    """The entries of a submenu."""
 
     @property
     def is_separator(self) -> bool:
         return not self.label
 
 
-def menu(situation: Situation) -> tuple[Item, ...]:
+def menu(situation: Situation, now: datetime | None = None) -> tuple[Item, ...]:
     """Return every item, always the same ones in the same order; what changes is label, enabled and visible."""
+    now = now or datetime.now()
     shown = show(situation)
+    status = situation.live
     return (
         Item(id="headline", label=menu_text(shown.headline), enabled=False),
         Item(id="detail", label=menu_text(shown.detail or "–", 80), enabled=False, visible=bool(shown.detail)),
         Item(id="after-status"),
-        *_pairing_items(situation.live),
+        *_pairing_items(status),
         Item(id="after-pairing"),
-        *_mode_items(situation.live),
+        _give_back_item(status, now),
+        *_mode_items(status),
         Item(id="after-modes"),
-        *_view_items(situation.live),
+        *_view_items(status),
         Item(id="after-views"),
+        *_help_items(status),
+        Item(id="after-help"),
         Item(
             id="start",
             label="S&tart the worker",
@@ -78,6 +123,22 @@ def _pairing_items(status: WorkerStatus | None) -> tuple[Item, ...]:
     )
 
 
+def _give_back_item(status: WorkerStatus | None, now: datetime) -> Item:
+    paired = is_paired(status)
+    return Item(
+        id="give-back",
+        label="&Give me my GPU back",
+        enabled=paired,
+        visible=paired,
+        hint="Save a checkpoint, free the GPU, and take jobs again when the time is over.",
+        children=(
+            Item(id="give-back-cost", label=menu_text(cost(status), 80), enabled=False),
+            Item(id="after-give-back"),
+            *(Item(id=_CHOICES[choice.id], label=choice.label, enabled=paired) for choice in choices(now)),
+        ),
+    )
+
+
 def _mode_items(status: WorkerStatus | None) -> tuple[Item, ...]:
     paired = is_paired(status)
     here = status.mode.here if status else "run"
@@ -106,6 +167,8 @@ def _mode_items(status: WorkerStatus | None) -> tuple[Item, ...]:
 def _view_items(status: WorkerStatus | None) -> tuple[Item, ...]:
     return (
         Item(id="metrics", label="Live &metrics", hint="Watch return, loss, speed and load of the running job."),
+        Item(id="jobs", label="&Jobs", visible="jobs" in VIEWS, hint="What this computer trained, and how it ended."),
+        Item(id="logs", label="&Logs", visible="logs" in VIEWS, hint="What the worker and its jobs said."),
         Item(
             id="console",
             label="Open &console",
@@ -113,6 +176,26 @@ def _view_items(status: WorkerStatus | None) -> tuple[Item, ...]:
             hint="Open the coordinator's console in the browser.",
         ),
         Item(id="status", label="Status &window", hint="Everything about this worker in one window."),
+    )
+
+
+def _help_items(status: WorkerStatus | None) -> tuple[Item, ...]:
+    update = status.update if status is not None else None
+    return (
+        Item(id="settings", label="S&ettings…", visible="settings" in VIEWS, hint="When and how this computer trains."),
+        Item(
+            id="diagnostics",
+            label="D&iagnostics…",
+            visible="diagnostics" in VIEWS,
+            hint="Collect what helps to find a fault, without secrets.",
+        ),
+        Item(id="about", label="A&bout Stoker", visible="about" in VIEWS, hint="Versions and licences."),
+        Item(
+            id="update",
+            label=f"&Version {update.version} is available…" if update is not None else "No update",
+            visible=update is not None,
+            hint="How to update this worker.",
+        ),
     )
 
 

@@ -36,6 +36,11 @@ class TrayIcon(QObject):
         self._timer.timeout.connect(self._refresh)
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._repaint)
 
+    @property
+    def icon(self) -> QSystemTrayIcon | None:
+        """The icon that is registered now."""
+        return self._icon
+
     @Slot()
     def create(self) -> None:
         """Make a new icon for the host that is there now."""

@@ -17,26 +17,40 @@ class MenuBinder(QObject):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self.menu = QMenu()
-        self.menu.setToolTipsVisible(True)
         self._actions: dict[str, QAction] = {}
         self._items: tuple[Item, ...] = ()
+        self.menu.setToolTipsVisible(True)
+        # Told of the entries of submenus too, because these are its children.
         self.menu.triggered.connect(self._on_triggered)
         self.menu.aboutToShow.connect(self.about_to_show)
 
     def update(self, items: tuple[Item, ...]) -> None:
         """Make the menu show ``items``; only what differs is touched."""
-        if items == self._items:
-            return
-        self._items = items
-        for item in items:
-            self._apply(item, self._actions.get(item.id) or self._add(item))
+        if items != self._items:
+            self._items = items
+            self._apply_all(self.menu, items)
 
     def close(self) -> None:
         """Destroy the menu; called after the icon that shows it is gone."""
         self.menu.deleteLater()
 
-    def _add(self, item: Item) -> QAction:
-        action = self.menu.addSeparator() if item.is_separator else self.menu.addAction(item.label)
+    def _apply_all(self, menu: QMenu, items: tuple[Item, ...]) -> None:
+        for item in items:
+            action = self._actions.get(item.id) or self._add(menu, item)
+            self._apply(item, action)
+            submenu = action.menu()
+            if isinstance(submenu, QMenu):
+                self._apply_all(submenu, item.children)
+
+    def _add(self, menu: QMenu, item: Item) -> QAction:
+        if item.is_separator:
+            action = menu.addSeparator()
+        elif item.children:
+            submenu = menu.addMenu(item.label)
+            submenu.setToolTipsVisible(True)
+            action = submenu.menuAction()
+        else:
+            action = menu.addAction(item.label)
         action.setData(item.id)
         self._actions[item.id] = action
         return action
@@ -54,4 +68,5 @@ class MenuBinder(QObject):
 
     @Slot(QAction)
     def _on_triggered(self, action: QAction) -> None:
-        self.commanded.emit(action.data())
+        if not isinstance(action.menu(), QMenu):
+            self.commanded.emit(action.data())

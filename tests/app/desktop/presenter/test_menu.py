@@ -26,7 +26,9 @@ def test_the_same_items_come_in_the_same_order_whatever_happens() -> None:
 
 
 def test_a_paired_worker_can_be_drained_stopped_and_unpaired_but_not_resumed() -> None:
-    assert usable(items("available")) == {"unpair", "drain", "stop", "metrics", "console", "status", "quit"}
+    assert usable(items("available")) == {
+        *("unpair", "give-back", "drain", "stop", "metrics", "console", "status", "quit")
+    }
 
 
 def test_a_drained_worker_can_be_resumed_or_stopped() -> None:
