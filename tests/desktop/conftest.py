@@ -48,9 +48,14 @@ def launch(tmp_path: Path, display: Display, bus: Bus) -> Iterator[Launch]:
     started: list[DesktopProcess] = []
 
     def start(
-        *arguments: str, home: Path = tmp_path, patience_s: float | None = None, **environment: str
+        *arguments: str,
+        home: Path = tmp_path,
+        patience_s: float | None = None,
+        grace_s: float | None = None,
+        **environment: str,
     ) -> DesktopProcess:
-        started.append(DesktopProcess(home, display, bus, *arguments, patience_s=patience_s, **environment))
+        waits = {"patience_s": patience_s, "grace_s": grace_s}
+        started.append(DesktopProcess(home, display, bus, *arguments, **waits, **environment))  # type: ignore[arg-type]
         return started[-1]
 
     yield start

@@ -1,4 +1,4 @@
-"""A tray host for tests, run by the system's Python on a private session bus.
+"""A tray host and a notification server for tests, run by the system's Python on a private session bus.
 
 Reads one JSON command a line from stdin and answers each with one JSON line on stdout. It owns
 ``org.kde.StatusNotifierWatcher`` as soon as it is told to (``own``), so that a test can be late or take it away.
@@ -21,6 +21,7 @@ from gi.repository import GLib
 WATCHER = "org.kde.StatusNotifierWatcher"
 ITEM = "org.kde.StatusNotifierItem"
 MENU = "com.canonical.dbusmenu"
+NOTICES = "org.freedesktop.Notifications"
 PROPERTIES = "org.freedesktop.DBus.Properties"
 
 
@@ -72,6 +73,49 @@ class Watcher(dbus.service.Object):
         self.icon_changes += 1
 
 
+class Notifications(dbus.service.Object):
+    """Shows nothing, and remembers what it was asked to show."""
+
+    def __init__(self, bus, abilities):
+        super().__init__(bus, "/org/freedesktop/Notifications")
+        self.abilities = abilities
+        self.last = 0
+        self.shown = []
+
+    @dbus.service.method(NOTICES, out_signature="as")
+    def GetCapabilities(self):
+        return dbus.Array(self.abilities, signature="s")
+
+    @dbus.service.method(NOTICES, out_signature="ssss")
+    def GetServerInformation(self):
+        return ("fake", "tests", "1", "1.2")
+
+    @dbus.service.method(NOTICES, in_signature="susssasa{sv}i", out_signature="u")
+    def Notify(self, program, replaces, icon, summary, body, actions, hints, timeout):
+        self.last = int(replaces) or self.last + 1
+        self.shown.append(
+            {
+                "id": self.last,
+                "replaces": int(replaces),
+                "icon": str(icon),
+                "summary": str(summary),
+                "body": str(body),
+                "actions": [str(word) for word in actions],
+                "desktop-entry": str(hints.get("desktop-entry", "")),
+                "urgency": int(hints.get("urgency", -1)),
+            }
+        )
+        return dbus.UInt32(self.last)
+
+    @dbus.service.signal(NOTICES, signature="us")
+    def ActionInvoked(self, number, action):
+        pass
+
+    @dbus.service.signal(NOTICES, signature="uu")
+    def NotificationClosed(self, number, reason):
+        pass
+
+
 class Driver:
     """Carries out a test's commands."""
 
@@ -79,6 +123,21 @@ class Driver:
         self.bus = bus
         self.watcher = None
         self.name = None
+        self.notices = None
+        self.notices_name = None
+
+    def show_notices(self, abilities):
+        self.notices_name = dbus.service.BusName(NOTICES, self.bus, do_not_queue=True)
+        self.notices = Notifications(self.bus, abilities)
+        return True
+
+    def noticed(self):
+        return self.notices.shown if self.notices is not None else []
+
+    def choose(self, number, action):
+        self.notices.ActionInvoked(dbus.UInt32(number), action)
+        self.notices.NotificationClosed(dbus.UInt32(number), dbus.UInt32(2))
+        return True
 
     def own(self):
         self.name = dbus.service.BusName(WATCHER, self.bus, do_not_queue=True)

@@ -82,6 +82,14 @@ class TrayHost:
         shown = [entry for entry in self.ask("menu")["children"] if entry["visible"] and entry["type"] == "standard"]
         return {entry["label"].replace("_", "").replace("&", ""): entry for entry in shown}
 
+    def wait_for_notice(self, text: str, *, after: int = 0) -> dict[str, Any]:
+        """Return the first notification with ``text`` in its summary, leaving out the ``after`` oldest."""
+
+        def look() -> dict[str, Any] | None:
+            return next((shown for shown in self.ask("noticed")[after:] if text in shown["summary"]), None)
+
+        return wait_for(look, what=f"a notification {text!r}", timeout_s=30.0)
+
     def wait_for_headline(self, text: str) -> None:
         wait_for(lambda: text in next(iter(self.entries()), ""), what=f"the headline {text!r}")
 
@@ -102,6 +110,7 @@ class DesktopProcess:
         bus: Bus,
         *arguments: str,
         patience_s: float | None = None,
+        grace_s: float | None = None,
         **environment: str,
     ) -> None:
         self.home = home
@@ -123,7 +132,7 @@ class DesktopProcess:
         self._stderr = home / f"stderr-{time.monotonic_ns()}"
         self._errors = self._stderr.open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, *_program(patience_s), "app", *arguments],
+            [sys.executable, *_program(patience_s, grace_s), "app", *arguments],
             env=variables | environment,
             stderr=self._errors,
         )
@@ -203,12 +212,21 @@ def _read_line(descriptor: int) -> str:
     return line.decode()
 
 
-def _program(patience_s: float | None) -> list[str]:
-    """Return the start of the desktop's command line; with a patience of its own for a tray host that is missing."""
-    if patience_s is None:
+def _program(patience_s: float | None, grace_s: float | None) -> list[str]:
+    """Return the start of the desktop's command line, with other waits where a test cannot wait as long as a person.
+
+    They are the patience with a tray host that is missing, and the quiet in which a start or a waking tells nothing.
+    """
+    changed: list[str] = []
+    if patience_s is not None:
+        changed.append(f"from app.desktop.tray.host import TrayHost; TrayHost.__init__.__defaults__ = ({patience_s},)")
+    if grace_s is not None:
+        changed.append("from app.desktop.notify.watch import NoticeWatch")
+        changed.append(f"NoticeWatch.__init__.__kwdefaults__['start_grace_s'] = {grace_s}")
+    if not changed:
         return ["-m", "app.entry"]
-    changed = f"from app.desktop.tray.host import TrayHost; TrayHost.__init__.__defaults__ = ({patience_s},)"
-    return ["-c", f"import sys; {changed}; from app.entry import main; sys.exit(main())"]
+    # What the program itself imports first has to come first here too.
+    return ["-c", "; ".join(["import sys, app.desktop.lean", *changed, "from app.entry import main; sys.exit(main())"])]
 
 
 def _write_program(path: Path, line: str) -> None:
