@@ -1,15 +1,18 @@
 """Carries out what a person chose in the tray menu or the status window."""
 
 from collections.abc import Callable
+from datetime import datetime
+from functools import partial
 
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.desktop.control.client import ControlClient
 from app.desktop.control.store import WorkerStore
 from app.desktop.presenter.answers import UNPAIRED_HERE_ONLY
+from app.desktop.presenter.giving_back import CHOICE_IDS, until
 from app.desktop.presenter.updating import how_to_update
 from app.desktop.views import VIEWS
-from worker_core.control.messages import ErrorBody, ModeArgs
+from worker_core.control.messages import ErrorBody, GiveBackArgs, ModeArgs
 from worker_core.wire.vocabulary import Mode
 
 UNPAIR_TIMEOUT_S = 20.0
@@ -36,6 +39,7 @@ class Commands(QObject):
         self._client = client
         self._store = store
         self._act: dict[str, Callable[[], None]] = {
+            **{f"give-back:{choice}": partial(self._give_back, choice) for choice in CHOICE_IDS},
             "drain": self._drain,
             "stop": self._stop,
             "resume": self._resume,
@@ -61,6 +65,10 @@ class Commands(QObject):
         call = self._client.request("unpair", timeout_s=UNPAIR_TIMEOUT_S)
         call.succeeded.connect(self._on_unpaired)
         call.failed.connect(self._on_unpair_failed)
+
+    def _give_back(self, choice: str) -> None:
+        args = GiveBackArgs(until=until(choice, datetime.now()))
+        self._client.request("give-back", args).failed.connect(self._on_mode_failed)
 
     def _drain(self) -> None:
         self._set_mode("drain")

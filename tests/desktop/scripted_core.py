@@ -34,6 +34,7 @@ from worker_core.wire.codec import Message, encode
 from worker_core.wire.status import (
     AuthorizationShown,
     DeviceLoad,
+    GivenBackShown,
     JobShown,
     ModesShown,
     PairingShown,
@@ -276,6 +277,9 @@ class ScriptedCore:
         self._send(client, Reply(id=request_id, ok=self._ok(op, args)))
         if op == "mode":
             self._change_mode(args["mode"])
+        elif op == "give-back":
+            given = GivenBackShown(since=time.time(), until=args["until"], freed_s=3.0)
+            self.set_status(paired("paused", mode=ModesShown(here="run"), given_back=given))
         elif op == "pair":
             self.set_status(waiting())
         elif op == "pair-cancel":

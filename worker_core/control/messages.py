@@ -26,6 +26,7 @@ Operation = Literal[
     "pair-cancel",
     "unpair",
     "mode",  # ModeArgs: the workstation's own mode
+    "give-back",  # GiveBackArgs: save a checkpoint, free the GPU, take jobs again by itself
     "quit",  # QuitArgs
     "history",  # HistoryArgs -> History
     "attempts",  # {} -> {"attempts": [AttemptShown]}: those with metric history, newest first
@@ -125,6 +126,12 @@ class ModeArgs(Message):
     mode: Literal["run", "drain", "stop"]
     now: bool = False
     """With stop: no grace beyond the last checkpoint."""
+
+
+class GiveBackArgs(Message):
+    """Give the machine back until a moment (seconds since 1970), or until a person resumes."""
+
+    until: float | None = None
 
 
 class QuitArgs(Message):

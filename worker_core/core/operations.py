@@ -63,6 +63,8 @@ class CoreOperations:
                 return await self._unpair()
             case "mode":
                 return await self._set_mode(_read(request, ModeArgs))
+            case "give-back":
+                raise ControlRefused("wrong-state", "this worker cannot give the GPU back for a time; choose Stop")
             case "quit":
                 self._worker.leave(_read(request, QuitArgs).how)
                 return {}

@@ -66,6 +66,17 @@ class EndedShown(_Shown):
     """Wall time at which it was over, in seconds since 1970."""
 
 
+class GivenBackShown(_Shown):
+    """The owner has the machine back; ``mode`` ``run`` by hand ends it."""
+
+    since: float
+    """Seconds since 1970, as ``until``."""
+    until: float | None = None
+    """When jobs are taken again by itself; None when a person has to resume."""
+    freed_s: float | None = None
+    """How long it took until the GPU was free; None while it is not."""
+
+
 class UpdateShown(_Shown):
     """The coordinator runs a newer Stoker than this worker."""
 
@@ -160,6 +171,7 @@ class WorkerStatus(_Shown):
     ended: tuple[EndedShown, ...] = ()
     """The last attempts that ended since the core started, the newest last."""
     update: UpdateShown | None = None
+    given_back: GivenBackShown | None = None
 
 
 PAIRED_STATES: tuple[WorkerState, ...] = (

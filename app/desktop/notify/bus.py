@@ -154,5 +154,5 @@ def _session_address() -> str | None:
     try:
         return next(iter(bus.get_connectable_addresses(given)))
     except (ValueError, KeyError, RuntimeError) as error:
-        log.warning("The address of the session bus cannot be used: %s", error)
+        log.info("The address of the session bus cannot be used: %s", error)
         return None

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from worker_core.wire.durations import format_duration
-from worker_core.wire.status import WorkerStatus
+from worker_core.wire.status import GivenBackShown, WorkerStatus
 
 MORNING_HOUR = 8
+YEAR_S = 366 * 86400.0
 NIGHT_ENDS_HOUR = 5
 """Before this hour a person who is awake means the morning that comes next, not the one after it."""
 _FOR_S = {"30m": 1800.0, "1h": 3600.0, "4h": 4 * 3600.0}
+CHOICE_IDS = (*_FOR_S, "morning", "me")
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,25 @@ def cost(status: WorkerStatus | None) -> str:
     return f"Saves a checkpoint first; loses at most {format_duration(job.checkpoint_age_s)} of work"
 
 
+def promise(given: GivenBackShown | None, now: datetime) -> str:
+    """Say what became of it: being freed, freed in so many seconds, and when jobs come back."""
+    if given is None:
+        return ""
+    if given.freed_s is None:
+        return "Saving a checkpoint and freeing the GPU"
+    freed = f"Freed in {format_duration(max(1.0, given.freed_s))}"
+    return f"{freed}; {ends(given, now)}"
+
+
+def ends(given: GivenBackShown, now: datetime) -> str:
+    """Say when jobs are taken again."""
+    return "yours until you resume" if given.until is None else f"yours until {clock_time(given.until, now)}"
+
+
 def clock_time(moment: float, now: datetime) -> str:
     """Return a moment (seconds since 1970) as a person here says it: ``14:30``, ``tomorrow 08:00``, ``4 May 08:00``."""
+    if not abs(moment - now.timestamp()) < YEAR_S:  # also what is no number
+        return "in more than a year"
     local = datetime.fromtimestamp(moment)
     days = (local.date() - now.date()).days
     clock = f"{local:%H:%M}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from app.desktop.presenter.giving_back import choices, cost
+from app.desktop.presenter.giving_back import choices, cost, promise
 from app.desktop.presenter.situation import Link, Situation
 from app.desktop.presenter.status import show
 from app.desktop.presenter.wording import menu_text
@@ -76,11 +76,12 @@ class Item:
 def menu(situation: Situation, now: datetime | None = None) -> tuple[Item, ...]:
     """Return every item, always the same ones in the same order; what changes is label, enabled and visible."""
     now = now or datetime.now()
-    shown = show(situation)
+    shown = show(situation, now)
     status = situation.live
     return (
         Item(id="headline", label=menu_text(shown.headline), enabled=False),
         Item(id="detail", label=menu_text(shown.detail or "–", 80), enabled=False, visible=bool(shown.detail)),
+        Item(id="next", label=menu_text(shown.next or "–", 80), enabled=False, visible=bool(shown.next)),
         Item(id="after-status"),
         *_pairing_items(status),
         Item(id="after-pairing"),
@@ -125,6 +126,7 @@ def _pairing_items(status: WorkerStatus | None) -> tuple[Item, ...]:
 
 def _give_back_item(status: WorkerStatus | None, now: datetime) -> Item:
     paired = is_paired(status)
+    promised = promise(status.given_back, now) if status is not None else ""
     return Item(
         id="give-back",
         label="&Give me my GPU back",
@@ -132,7 +134,8 @@ def _give_back_item(status: WorkerStatus | None, now: datetime) -> Item:
         visible=paired,
         hint="Save a checkpoint, free the GPU, and take jobs again when the time is over.",
         children=(
-            Item(id="give-back-cost", label=menu_text(cost(status), 80), enabled=False),
+            Item(id="give-back-cost", label=menu_text(cost(status), 80), enabled=False, visible=not promised),
+            Item(id="give-back-promise", label=menu_text(promised or "–", 80), enabled=False, visible=bool(promised)),
             Item(id="after-give-back"),
             *(Item(id=_CHOICES[choice.id], label=choice.label, enabled=paired) for choice in choices(now)),
         ),
@@ -142,6 +145,7 @@ def _give_back_item(status: WorkerStatus | None, now: datetime) -> Item:
 def _mode_items(status: WorkerStatus | None) -> tuple[Item, ...]:
     paired = is_paired(status)
     here = status.mode.here if status else "run"
+    held = here != "run" or (status is not None and status.given_back is not None)
     return (
         Item(
             id="drain",
@@ -158,8 +162,8 @@ def _mode_items(status: WorkerStatus | None) -> tuple[Item, ...]:
         Item(
             id="resume",
             label="&Resume",
-            enabled=paired and here != "run",
-            hint="Take jobs again." if here != "run" else "Nothing is drained or stopped on this computer.",
+            enabled=paired and held,
+            hint="Take jobs again." if held else "Nothing is drained or stopped on this computer.",
         ),
     )
 

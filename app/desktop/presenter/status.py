@@ -1,10 +1,13 @@
 """Status to picture and words: which icon, which headline, which sentence under it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal
 
+from app.desktop.presenter.giving_back import promise
 from app.desktop.presenter.situation import Link, Situation
+from app.desktop.presenter.upcoming import upcoming
 from app.desktop.presenter.wording import ago, count, countdown, host_of, left, percent, reasons_in_words
 from worker_core.wire.durations import format_duration
 from worker_core.wire.status import JobShown, WorkerStatus
@@ -29,21 +32,23 @@ class Shown:
     icon: IconKey
     headline: str
     detail: str = ""
+    next: str = ""
+    """The next thing that happens by itself, and when."""
 
     @property
     def tooltip(self) -> str:
-        return f"Stoker – {self.headline}" + (f"\n{self.detail}" if self.detail else "")
+        return "\n".join(part for part in (f"Stoker – {self.headline}", self.detail, self.next) if part)
 
 
-def show(situation: Situation) -> Shown:
-    """Decide icon and words for a situation."""
+def show(situation: Situation, now: datetime | None = None) -> Shown:
+    """Decide icon and words for a situation; ``now`` is local time without a zone."""
     status = situation.live
     if status is None:
         return _without_core(situation)
     describe = _STATES.get(status.state)
     if describe is None:
         return Shown(icon="dotted", headline="State unknown", detail=f"The worker says “{status.state}”.")
-    return describe(status)
+    return replace(describe(status), next=upcoming(status, now or datetime.now()))
 
 
 def _without_core(situation: Situation) -> Shown:
@@ -107,6 +112,9 @@ def _paused(status: WorkerStatus) -> Shown:
 
 
 def _who_paused(status: WorkerStatus) -> str:
+    if status.given_back is not None:
+        words = promise(status.given_back, datetime.now())
+        return f"{words}."
     asked = {"drain": "Drained", "stop": "Stopped"}
     by_person = [
         f"{asked[mode]} {where}."

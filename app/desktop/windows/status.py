@@ -1,12 +1,13 @@
 """The status window: everything about this worker, and every command of the tray menu as a button."""
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QCloseEvent, QHideEvent, QKeySequence, QPixmap, QShortcut, QShowEvent
+from PySide6.QtGui import QAction, QCloseEvent, QHideEvent, QKeySequence, QPixmap, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QFormLayout,
     QGridLayout,
     QHBoxLayout,
     QLabel,
+    QMenu,
     QProgressBar,
     QPushButton,
     QVBoxLayout,
@@ -25,17 +26,25 @@ from worker_core.wire.status import JobShown
 
 REFRESH_MS = 1000
 PICTURE_PX = 44
-_PLACES = {
-    "drain": (0, 0),
-    "stop": (0, 1),
-    "resume": (0, 2),
-    "metrics": (1, 0),
-    "console": (1, 1),
-    "pair": (1, 2),
-    "unpair": (1, 2),
-    "start": (2, 0),
-    "quit": (2, 2),
-}
+COLUMNS = 3
+_ORDER: tuple[str, ...] = (
+    "pair",
+    "start",
+    "give-back",
+    "drain",
+    "stop",
+    "resume",
+    "metrics",
+    "jobs",
+    "logs",
+    "console",
+    "settings",
+    "diagnostics",
+    "about",
+    "update",
+    "unpair",
+    "quit",
+)
 
 
 class StatusWindow(QWidget):
@@ -54,6 +63,9 @@ class StatusWindow(QWidget):
         self._values: list[QLabel] = []
         self._shape: tuple[int, bool, str, bool] | None = None
         self._buttons: dict[str, QPushButton] = {}
+        self._flowing: tuple[str, ...] = ()
+        """The commands that are laid out."""
+        self._choices: tuple[Item, ...] = ()
         self.setWindowTitle("Stoker")
         self.setMinimumWidth(520)
         self._build()
@@ -103,17 +115,34 @@ class StatusWindow(QWidget):
         return self._facts_card
 
     def _build_commands(self) -> QGridLayout:
-        grid = QGridLayout()
-        grid.setSpacing(8)
-        for command, place in _PLACES.items():
+        self._grid = QGridLayout()
+        self._grid.setSpacing(8)
+        for command in _ORDER:
             made = button("", primary=command in ("pair", "start"))
             made.setObjectName(command)
-            made.clicked.connect(self._on_clicked)
+            made.setParent(self)
+            made.hide()
+            if command == "give-back":
+                self._give_back = QMenu(made)
+                self._give_back.triggered.connect(self._on_chosen)
+                made.setMenu(self._give_back)
+            else:
+                made.clicked.connect(self._on_clicked)
             self._buttons[command] = made
-            grid.addWidget(made, *place)
-        for column in range(3):
-            grid.setColumnStretch(column, 1)
-        return grid
+        for column in range(COLUMNS):
+            self._grid.setColumnStretch(column, 1)
+        return self._grid
+
+    def _flow(self, shown: tuple[str, ...]) -> None:
+        """Lay the commands that can be seen out in rows, without gaps."""
+        if shown == self._flowing:
+            return
+        self._flowing = shown
+        for made in self._buttons.values():
+            self._grid.removeWidget(made)
+        for place, command in enumerate(command for command in _ORDER if command in shown):
+            self._grid.addWidget(self._buttons[command], *divmod(place, COLUMNS))
+            self._buttons[command].setVisible(True)
 
     def _build_remembered(self) -> QWidget:
         self._remembered = QWidget()
@@ -148,8 +177,10 @@ class StatusWindow(QWidget):
         self._show_job(situation.live.job if situation.live else None)
         self._show_facts(facts(situation))
         could_pair = self._buttons["pair"].isEnabled()
-        for item in menu(situation):
+        items = tuple(item for item in menu(situation) if item.id in self._buttons)
+        for item in items:
             self._show_command(item)
+        self._flow(tuple(item.id for item in items if item.visible))
         if not could_pair:
             self._offer_pairing()
         self._hug_when_reshaped()
@@ -189,13 +220,25 @@ class StatusWindow(QWidget):
             self._form.addRow(label(name, "muted"), shown_value)
 
     def _show_command(self, item: Item) -> None:
-        made = self._buttons.get(item.id)
-        if made is None:
-            return
+        made = self._buttons[item.id]
         made.setText(item.label)
         made.setToolTip(item.hint)
         made.setEnabled(item.enabled)
         made.setVisible(item.visible)
+        if item.children:
+            self._show_choices(item.children)
+
+    def _show_choices(self, items: tuple[Item, ...]) -> None:
+        """Fill the menu of a button; only a change touches it, so that an open one stays."""
+        if items == self._choices:
+            return
+        self._choices = items
+        self._give_back.clear()
+        for item in items:
+            action = self._give_back.addSeparator() if item.is_separator else self._give_back.addAction(item.label)
+            action.setData(item.id)
+            action.setEnabled(item.enabled)
+            action.setVisible(item.visible)
 
     def _hug_when_reshaped(self) -> None:
         """Follow the content's height, and leave a size that a person gave the window otherwise alone."""
@@ -203,6 +246,10 @@ class StatusWindow(QWidget):
         if shape != self._shape:
             self._shape = shape
             hug(self)
+
+    @Slot(QAction)
+    def _on_chosen(self, action: QAction) -> None:
+        self.commanded.emit(action.data())
 
     @Slot()
     def _on_clicked(self) -> None:
