@@ -2,6 +2,7 @@
 
 Exception
 ├── JobFailure      the job cannot go on, for a reason we can name
+├── FailedElsewhere another process of the job cannot go on
 └── LeaveNow        not a failure: the job was told to leave and has done what it could
 """
 
@@ -105,12 +106,22 @@ class JobFailure(Exception):
         self.failure: FailureClass = failure
 
 
+class FailedElsewhere(Exception):
+    """Another process of this job cannot go on; ``told`` is how the job's end is told."""
+
+    def __init__(self, told: JobError) -> None:
+        super().__init__(told.message)
+        self.told = told
+
+
 class LeaveNow(Exception):
     """The job was told to leave: its checkpoint is saved, or the time for it is over."""
 
 
 def describe(error: BaseException, workspace: Path) -> JobError:
     """Return what the core is told about ``error``."""
+    if isinstance(error, FailedElsewhere):
+        return error.told
     failure = classify(error, workspace)
     if isinstance(error, (JobFailure, BadSpec)):
         return JobError(failure=failure, message=_writable(str(error))[:MAX_MESSAGE])

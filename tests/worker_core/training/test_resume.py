@@ -148,7 +148,7 @@ def test_checkpoints_hold_arrays_and_json_and_nothing_to_execute(shop: JobShop) 
     job = shop.run(quick_spec(training={"cycles": 1, "simulators": 2, "decisions_per_cycle": 64}))
     path = job.workspace / job.artifacts("checkpoint")[-1].path
     arrays = load_file(path)
-    assert {"adam.first", "adam.second", "simulators.current", "policy.actor.0.weight"} <= set(arrays)
+    assert {"adam.first", "adam.second", "simulator.0.current", "policy.actor.0.weight"} <= set(arrays)
     assert all(array.dtype != np.dtype(object) for array in arrays.values())
     length = int.from_bytes(path.read_bytes()[:8], "little")
     header = json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]

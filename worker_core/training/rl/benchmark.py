@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from worker_core.training.rl.policy import Policy
 from worker_core.training.rl.simulators import BadSimulatorValue, Maker
-from worker_core.training.rl.spaces import Floats, Observations
+from worker_core.training.rl.spaces import Actions, Floats, Observations
 
 _SIDE_BY_SIDE = 16
 
@@ -63,14 +63,13 @@ class Player:
         self,
         make: Maker,
         observations: Observations,
-        policy: Policy,
-        normalise: Callable[[Floats], Floats],
+        actions: Actions,
+        choose: Callable[[Floats, Floats | None], NDArray[Any]],
     ) -> None:
         self._make = make
         self._read = observations.read
-        self._actions = policy.actions
-        self._policy = policy
-        self._normalise = normalise
+        self._actions = actions
+        self._choose = choose
 
     def play(self, seeds: Sequence[int], *, greedy: bool, tick: Callable[[float], None]) -> BenchmarkResult:
         """Play one episode from each seed; ``tick`` hears the share that is done."""
@@ -96,12 +95,12 @@ class Player:
         return BenchmarkResult(summarise(episodes), episodes, time.monotonic() - started)
 
     def _step(self, busy: "list[_Table]", rng: np.random.Generator, *, greedy: bool, ended: dict[int, Episode]) -> None:
-        rows = np.stack([np.asarray(self._read(table.shown), np.float32) for table in busy])
-        if not np.isfinite(rows).all():
-            table = busy[int(np.argwhere(~np.isfinite(rows))[0][0])]
+        seen = np.stack([np.asarray(self._read(table.shown), np.float32) for table in busy], axis=1)
+        if not np.isfinite(seen).all():
+            table = busy[int(np.argwhere(~np.isfinite(seen))[0][1])]
             raise BadSimulatorValue(f"in the benchmark episode of seed {table.seed} the simulator gave an observation")
         noise = None if greedy else self._actions.noise(rng, 1, len(busy))[0]
-        chosen = self._policy.choose(self._normalise(rows), noise)
+        chosen = self._choose(seen, noise)
         for table, action in zip(busy, self._actions.for_step(chosen), strict=True):
             number = table.number
             episode = table.step(action)

@@ -1,4 +1,4 @@
-"""One minibatch step down PPO's loss, worked out by hand in NumPy.
+"""Steps down PPO's loss, worked out by hand in NumPy.
 
 For perceptrons of a few thousand weights autograd costs several times the arithmetic itself, so these gradients are
 written down. :mod:`worker_core.training.rl.descent_torch` does the same with torch, for larger networks and for
@@ -6,31 +6,41 @@ GPUs; a test keeps the two in agreement.
 
 The loss, in the words of :mod:`worker_core.training.rl.ppo`, of a minibatch of N rows:
 L = -mean(min(r Â, clip(r, 1±ε) Â)) + c_v mean((R - V)²) - c_e mean(H), with r = exp(log π(a|s) - log π_old(a|s)).
+
+A minibatch may be worked on in parts, by several processes: each part's gradient is that of its share of the whole
+loss, and their sum, always taken in the same order, is the gradient.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from worker_core.training.rl.policy import Layer, Policy, forward, layers_of
+from worker_core.training.rl.joint import Joint, Matrices
+from worker_core.training.rl.policy import Policy
 from worker_core.training.rl.spaces import BoxActions, DiscreteActions, Floats
 from worker_core.wire.spec import Ppo
 
 ADAM_BETA_1, ADAM_BETA_2, ADAM_EPSILON = 0.9, 0.999, 1e-5
 LOG_2PI = float(np.log(2 * np.pi))
+SUMS = 5
+"""How many sums of a part's rows stand behind its gradient: objective, squared error, entropy, KL, clipped rows."""
 
 
 class Batch(NamedTuple):
-    """Rows of a rollout, as arrays or torch tensors."""
+    """Rows to learn from, each a column of these arrays or torch tensors."""
 
-    observations: Any
+    inputs: Any
+    """What the policy saw, and a last row of ones."""
     chosen: Any
     old: Any
     """log π_old(a|s)"""
     advantages: Any
     returns: Any
+
+    def part(self, start: int, end: int) -> "Batch":
+        """Return some of the rows."""
+        return Batch(*(column[..., start:end] for column in self))
 
 
 class Figures(NamedTuple):
@@ -47,7 +57,7 @@ class Figures(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """What Adam remembers: first and second moments, and how many steps it took."""
+    """What Adam remembers, in the policy's order: first and second moments, and how many steps it took."""
 
     first: Floats
     second: Floats
@@ -57,20 +67,27 @@ class Moments(NamedTuple):
 class Descent(Protocol):
     """What PPO needs from a back end; all of it works on the weights of one :class:`Policy`."""
 
+    slot: int
+    """Length of the vector in which one part's gradient travels; 0 for a back end that works on whole minibatches."""
+
     def load(self, batch: Batch) -> Batch:
-        """Bring the rows of a rollout to where they are needed."""
+        """Bring rows to where they are needed."""
         ...
 
-    def values(self, observations: Floats) -> Floats:
+    def values(self, inputs: Floats) -> Floats:
         """Return V(s) of each row."""
         ...
 
-    def log_probability(self, observations: Floats, chosen: NDArray[Any]) -> Floats:
+    def log_probability(self, inputs: Floats, chosen: NDArray[Any]) -> Floats:
         """Return log π(a|s) of each row."""
         ...
 
-    def step(self, rows: Batch, learning_rate: float, *, told: bool) -> Figures | None:
-        """Take one step of Adam; figures are worked out only when ``told``."""
+    def differentiate(self, rows: Batch, count: int, slot: Floats, *, told: bool) -> None:
+        """Work out the gradient of these rows of a minibatch of ``count``; sums for figures only when ``told``."""
+        ...
+
+    def descend(self, slots: Floats, count: int, learning_rate: float, *, told: bool) -> Figures | None:
+        """Take one step of Adam down the sum of the parts (parts x slot)."""
         ...
 
     def finish(self) -> None:
@@ -87,184 +104,199 @@ class Descent(Protocol):
 
 
 class NumpyDescent:
-    """The hand-written back end."""
+    """The hand-written back end. Weights and moments lie in the order of ``joint``."""
 
-    def __init__(self, policy: Policy, settings: Ppo) -> None:
-        self._policy, self._settings = policy, settings
-        self.gradient: Floats = np.zeros_like(policy.flat)
-        self._norm = 0.0
-        """Length of the gradient before it is clipped."""
-        views = policy.views(self.gradient)
-        self._actor, self._critic = layers_of("actor", views), layers_of("critic", views)
-        self._log_std = views.get("log_std")
-        self._adam = Moments(np.zeros_like(policy.flat), np.zeros_like(policy.flat), 0)
-        self._scratch: tuple[Floats, Floats] = np.empty_like(policy.flat), np.empty_like(policy.flat)
+    def __init__(self, policy: Policy, joint: Joint, settings: Ppo) -> None:
+        self._policy, self._joint, self._settings = policy, joint, settings
+        size = len(joint.flat)
+        self.slot = size + SUMS
+        self.first: Floats = np.zeros(size, np.float32)
+        self.second: Floats = np.zeros(size, np.float32)
+        self.steps = 0
+        self._total: Floats = np.zeros(self.slot, np.float32)
+        self._cut: dict[int, Matrices] = {}
+        self._scratch: tuple[Floats, Floats] = np.empty(size, np.float32), np.empty(size, np.float32)
+
+    @property
+    def gradient(self) -> Floats:
+        """The last minibatch's gradient in the policy's order, after it was clipped."""
+        return self._joint.plain(self._total[:-SUMS])
 
     def load(self, batch: Batch) -> Batch:
         return batch
 
-    def values(self, observations: Floats) -> Floats:
-        return forward(observations, self._policy.critic)[:, 0]
+    def values(self, inputs: Floats) -> Floats:
+        return self._joint.judge(inputs).copy()
 
-    def log_probability(self, observations: Floats, chosen: NDArray[Any]) -> Floats:
-        outputs = forward(observations, self._policy.actor)
+    def log_probability(self, inputs: Floats, chosen: NDArray[Any]) -> Floats:
+        outputs = self._joint.act(inputs)
         actions = self._policy.actions
         if isinstance(actions, BoxActions):
             return _gaussian(outputs, self._spread(), chosen)[0]
-        return np.sum([_picked(log_p, taken) for log_p, taken in _categorical(outputs, actions, chosen)], axis=0)
+        return _sum([_picked(log_p, taken) for log_p, _, taken in _categorical(outputs, actions, chosen)])
 
-    def step(self, rows: Batch, learning_rate: float, *, told: bool) -> Figures | None:
-        figures = self.differentiate(rows, told=told)
-        self._clip()
-        self._descend(learning_rate)
+    def differentiate(self, rows: Batch, count: int, slot: Floats, *, told: bool) -> None:
+        gradient = self._views_of(slot)
+        sums = slot[-SUMS:] if told else None
+        outputs, values = self._joint.forward(rows.inputs)
+        actions = self._policy.actions
+        if isinstance(actions, BoxActions):
+            slopes = self._gaussian_slopes(outputs, rows, count, gradient.log_std, sums)
+        else:
+            slopes = self._categorical_slopes(outputs, actions, rows, count, sums)
+        errors = values - rows.returns
+        if sums is not None:
+            sums[1] = errors @ errors
+        errors *= np.float32(2 * self._settings.vf_coef / count)
+        self._joint.backward(rows.inputs, slopes, errors[None], gradient)
+
+    def descend(self, slots: Floats, count: int, learning_rate: float, *, told: bool) -> Figures | None:
+        if len(slots) == 1:
+            self._total[:] = slots[0]
+        else:
+            np.add(slots[0], slots[1], out=self._total)
+            for part in slots[2:]:
+                self._total += part
+        gradient = self._total[:-SUMS]
+        norm = float(np.sqrt(gradient @ gradient))
+        figures = self._figures(self._total[-SUMS:] / np.float32(count), norm) if told else None
+        # Written so that a NaN goes through and is found, instead of comparing as "small enough".
+        if not norm + 1e-6 <= self._settings.max_grad_norm:
+            gradient *= np.float32(self._settings.max_grad_norm / (norm + 1e-6))
+        self._descend(gradient, learning_rate)
         return figures
 
     def finish(self) -> None:
-        """Nothing to do: the policy's own memory was changed."""
+        self._policy.flat[:] = self._joint.plain(self._joint.flat)
 
     def moments(self) -> Moments:
-        return self._adam
+        return Moments(self._joint.plain(self.first), self._joint.plain(self.second), self.steps)
 
     def restore(self, moments: Moments) -> None:
-        self._adam = Moments(moments.first.copy(), moments.second.copy(), moments.steps)
+        self._joint.read(self._policy.flat)
+        self.first[:] = self._joint.arranged(moments.first)
+        self.second[:] = self._joint.arranged(moments.second)
+        self.steps = moments.steps
 
-    def differentiate(self, rows: Batch, *, told: bool) -> Figures | None:
-        """Fill ``gradient`` with dL/dθ of these rows."""
-        actor_inputs: list[Floats] = []
-        critic_inputs: list[Floats] = []
-        outputs = forward(rows.observations, self._policy.actor, actor_inputs)
-        values = forward(rows.observations, self._policy.critic, critic_inputs)[:, 0]
-        if isinstance(self._policy.actions, BoxActions):
-            slope, told_policy = self._gaussian_slope(outputs, rows, told=told)
-        else:
-            slope, told_policy = self._categorical_slope(outputs, self._policy.actions, rows, told=told)
-        _backward(slope, actor_inputs, self._policy.actor, self._actor)
-        error = cast(Floats, values - rows.returns)
-        value_slope = error * np.float32(2 * self._settings.vf_coef / len(error))
-        _backward(value_slope[:, None], critic_inputs, self._policy.critic, self._critic)
-        self._norm = float(np.sqrt(self.gradient @ self.gradient))
-        return None if told_policy is None else self._figures(told_policy, float(np.mean(error * error)))
+    def _views_of(self, slot: Floats) -> Matrices:
+        """Return the matrices of a gradient; there are few slots, so each is cut once."""
+        place = slot.ctypes.data
+        found = self._cut.get(place)
+        if found is None:
+            found = self._cut[place] = self._joint.views(slot[:-SUMS])
+        return found
 
-    def _categorical_slope(
-        self, outputs: Floats, actions: DiscreteActions, rows: Batch, *, told: bool
-    ) -> tuple[Floats, "_Surrogate | None"]:
+    def _categorical_slopes(
+        self, outputs: Floats, actions: DiscreteActions, rows: Batch, count: int, sums: Floats | None
+    ) -> Floats:
         groups = _categorical(outputs, actions, rows.chosen)
-        log_probability = _picked(*groups[0])
-        for group in groups[1:]:
-            log_probability = log_probability + _picked(*group)
-        surrogate = _Surrogate(log_probability - rows.old, rows.advantages, self._settings.clip_range)
-        entropy_share = np.float32(self._settings.ent_coef / len(outputs))
-        entropy, slopes = 0.0, list[Floats]()
-        for log_p, taken in groups:
-            p = np.exp(log_p)
-            slope = p * -surrogate.slope[:, None]
-            slope[np.arange(len(taken)), taken] += surrogate.slope
-            if entropy_share > 0 or told:
-                row_entropy = -np.einsum("ij,ij->i", p, log_p)
-                slope += (log_p + row_entropy[:, None]) * p * entropy_share
-                entropy += float(row_entropy.mean())
-            slopes.append(slope)
-        surrogate.entropy = entropy
-        return slopes[0] if len(slopes) == 1 else np.concatenate(slopes, axis=1), surrogate if told else None
+        log_ratio = _sum([_picked(log_p, taken) for log_p, _, taken in groups]) - rows.old
+        slope = _objective_slope(log_ratio, rows.advantages, self._settings.clip_range, count, sums)
+        entropy_share = np.float32(self._settings.ent_coef / count)
+        slopes: list[Floats] = []
+        for log_p, p, taken in groups:
+            part = p * -slope
+            part[taken, np.arange(len(taken))] += slope
+            if entropy_share > 0 or sums is not None:
+                entropies = -np.einsum("ij,ij->j", p, log_p)
+                part += (log_p + entropies) * p * entropy_share
+                if sums is not None:
+                    sums[2] += entropies.sum()
+            slopes.append(part)
+        return slopes[0] if len(slopes) == 1 else np.concatenate(slopes)
 
-    def _gaussian_slope(self, means: Floats, rows: Batch, *, told: bool) -> tuple[Floats, "_Surrogate | None"]:
+    def _gaussian_slopes(
+        self, means: Floats, rows: Batch, count: int, spread_slope: Floats | None, sums: Floats | None
+    ) -> Floats:
         log_std = self._spread()
         log_probability, scaled = _gaussian(means, log_std, rows.chosen)
-        surrogate = _Surrogate(log_probability - rows.old, rows.advantages, self._settings.clip_range)
-        surrogate.entropy = float((log_std + 0.5 + 0.5 * LOG_2PI).sum())
-        assert self._log_std is not None
-        np.matmul(surrogate.slope, scaled * scaled - 1, out=self._log_std)
-        self._log_std -= np.float32(self._settings.ent_coef)
-        return surrogate.slope[:, None] * scaled * np.exp(-log_std), surrogate if told else None
+        slope = _objective_slope(log_probability - rows.old, rows.advantages, self._settings.clip_range, count, sums)
+        if sums is not None:
+            sums[2] = len(slope) * float((log_std + (0.5 + 0.5 * LOG_2PI)).sum())
+        assert spread_slope is not None
+        np.dot(scaled * scaled - 1, slope, out=spread_slope)
+        spread_slope -= np.float32(self._settings.ent_coef * len(slope) / count)
+        scaled *= np.exp(-log_std)[:, None]
+        scaled *= slope
+        return scaled
 
     def _spread(self) -> Floats:
-        assert self._policy.log_std is not None
-        return self._policy.log_std
+        assert self._joint.weights.log_std is not None
+        return self._joint.weights.log_std
 
-    def _figures(self, surrogate: "_Surrogate", value_loss: float) -> Figures:
+    def _figures(self, means: Floats, norm: float) -> Figures:
         settings = self._settings
-        loss = surrogate.loss() + settings.vf_coef * value_loss - settings.ent_coef * surrogate.entropy
-        entropy, kl, clip_fraction = surrogate.entropy, surrogate.kl(), surrogate.clip_fraction()
-        return Figures(loss, surrogate.loss(), value_loss, entropy, kl, clip_fraction, self._norm)
+        objective, value_loss, entropy, kl, clipped = means.tolist()
+        loss = -objective + settings.vf_coef * value_loss - settings.ent_coef * entropy
+        return Figures(loss, -objective, value_loss, entropy, kl, clipped, norm)
 
-    def _clip(self) -> None:
-        norm = self._norm
-        # Written so that a NaN goes through and is found, instead of comparing as "small enough".
-        if not norm + 1e-6 <= self._settings.max_grad_norm:
-            self.gradient *= np.float32(self._settings.max_grad_norm / (norm + 1e-6))
-
-    def _descend(self, learning_rate: float) -> None:
+    def _descend(self, gradient: Floats, learning_rate: float) -> None:
         """Adam (Kingma & Ba 2015), in place."""
-        first, second, steps = self._adam
-        steps += 1
+        self.steps += 1
+        first, second = self.first, self.second
         change, root = self._scratch
-        np.subtract(self.gradient, first, out=change)
+        np.subtract(gradient, first, out=change)
         change *= np.float32(1 - ADAM_BETA_1)
         first += change
-        np.multiply(self.gradient, self.gradient, out=root)
+        np.multiply(gradient, gradient, out=root)
         root *= np.float32(1 - ADAM_BETA_2)
         second *= np.float32(ADAM_BETA_2)
         second += root
         np.sqrt(second, out=root)
-        root *= np.float32(1 / np.sqrt(1 - ADAM_BETA_2**steps))
+        root *= np.float32(1 / np.sqrt(1 - ADAM_BETA_2**self.steps))
         root += np.float32(ADAM_EPSILON)
         np.divide(first, root, out=change)
-        change *= np.float32(learning_rate / (1 - ADAM_BETA_1**steps))
-        self._policy.flat -= change
-        self._adam = Moments(first, second, steps)
+        change *= np.float32(learning_rate / (1 - ADAM_BETA_1**self.steps))
+        self._joint.flat -= change
 
 
-class _Surrogate:
-    """The clipped objective of a minibatch, and its slope by log π(a|s)."""
-
-    def __init__(self, log_ratio: Floats, advantages: Floats, clip_range: float) -> None:
-        self._log_ratio, self._clip_range = log_ratio, clip_range
-        self._ratio = np.exp(log_ratio)
-        unclipped = self._ratio * advantages
-        clipped = np.clip(self._ratio, 1 - clip_range, 1 + clip_range) * advantages
-        # Where the clipped term is the smaller one it is flat; elsewhere (NaN included) d(r Â)/d log π = r Â.
-        self.slope: Floats = np.where(clipped < unclipped, np.float32(0), unclipped) * np.float32(-1 / len(log_ratio))
-        self._objective = np.minimum(unclipped, clipped)
-        self.entropy = 0.0
-
-    def loss(self) -> float:
-        return -float(self._objective.mean())
-
-    def kl(self) -> float:
-        return float(np.mean(self._ratio - 1 - self._log_ratio))
-
-    def clip_fraction(self) -> float:
-        return float(np.mean(np.abs(self._ratio - 1) > self._clip_range))
+def _objective_slope(
+    log_ratio: Floats, advantages: Floats, clip_range: float, count: int, sums: Floats | None
+) -> Floats:
+    """Return the slope of the loss by log π(a|s) of each row, from the clipped objective."""
+    ratio = np.exp(log_ratio)
+    unclipped = ratio * advantages
+    clipped = np.minimum(np.maximum(ratio, np.float32(1 - clip_range)), np.float32(1 + clip_range))
+    clipped *= advantages
+    if sums is not None:
+        sums[0] = np.minimum(unclipped, clipped).sum()
+        sums[2] = 0.0
+        sums[3] = (ratio - 1 - log_ratio).sum()
+        sums[4] = np.count_nonzero(np.abs(ratio - 1) > clip_range)
+    # Where the clipped term is the smaller one it is flat; elsewhere (NaN included) d(r Â)/d log π = r Â.
+    unclipped[clipped < unclipped] = 0
+    unclipped *= np.float32(-1 / count)
+    return unclipped
 
 
-def _categorical(outputs: Floats, actions: DiscreteActions, chosen: NDArray[Any]) -> list[tuple[Floats, NDArray[Any]]]:
-    """Return log π of all choices and the choice taken, for each group of choices."""
-    groups: list[tuple[Floats, NDArray[Any]]] = []
-    for column, logits in enumerate(actions.groups(outputs)):
-        shifted = logits - logits.max(axis=1, keepdims=True)
-        log_p = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        groups.append((log_p, chosen[:, column]))
+def _categorical(
+    outputs: Floats, actions: DiscreteActions, chosen: NDArray[Any]
+) -> list[tuple[Floats, Floats, NDArray[Any]]]:
+    """Return log π and π of all choices, and the choice taken, for each group of choices."""
+    groups: list[tuple[Floats, Floats, NDArray[Any]]] = []
+    for index, logits in enumerate(actions.groups(outputs)):
+        log_p = logits - logits.max(axis=0)
+        p = np.exp(log_p)
+        total = p.sum(axis=0)
+        p /= total
+        log_p -= np.log(total)
+        groups.append((log_p, p, chosen[index]))
     return groups
 
 
 def _picked(log_p: Floats, taken: NDArray[Any]) -> Floats:
-    return log_p[np.arange(len(taken)), taken]
+    return log_p[taken, np.arange(len(taken))]
+
+
+def _sum(parts: list[Floats]) -> Floats:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 def _gaussian(means: Floats, log_std: Floats, chosen: Floats) -> tuple[Floats, Floats]:
     """Return log π(a|s), and how many spreads each action lies from its mean."""
-    scaled = (chosen - means) * np.exp(-log_std)
-    return (scaled * scaled * -0.5 - log_std - np.float32(0.5 * LOG_2PI)).sum(axis=1), scaled
-
-
-def _backward(slope: Floats, inputs: list[Floats], layers: Sequence[Layer], gradients: Sequence[Layer]) -> None:
-    """Fill in the gradients of a perceptron whose outputs have this slope."""
-    for index in range(len(layers) - 1, -1, -1):
-        weight_gradient, bias_gradient = gradients[index]
-        np.matmul(slope.T, inputs[index], out=weight_gradient)
-        slope.sum(axis=0, out=bias_gradient)
-        if index:
-            slope = slope @ layers[index][0]
-            squashed = inputs[index] * inputs[index]
-            np.subtract(1, squashed, out=squashed)
-            slope *= squashed
+    scaled = (chosen - means) * np.exp(-log_std)[:, None]
+    constant = np.float32(float(log_std.sum()) + 0.5 * LOG_2PI * len(log_std))
+    return np.einsum("ij,ij->j", scaled, scaled) * np.float32(-0.5) - constant, scaled

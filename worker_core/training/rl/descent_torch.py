@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from worker_core.training.rl.descent import ADAM_BETA_1, ADAM_BETA_2, ADAM_EPSILON, LOG_2PI, Batch, Figures, Moments
+from worker_core.training.rl.joint import Joint
 from worker_core.training.rl.policy import Policy
 from worker_core.training.rl.spaces import BoxActions, Floats
 from worker_core.wire.spec import Ppo
@@ -24,8 +25,11 @@ _Layer = tuple[Tensor, Tensor]
 class TorchDescent:
     """The back end that leaves gradients to torch."""
 
-    def __init__(self, policy: Policy, settings: Ppo, device: torch.device) -> None:
-        self._policy, self._settings = policy, settings
+    slot = 0
+
+    def __init__(self, policy: Policy, joint: Joint, settings: Ppo, device: torch.device) -> None:
+        self._policy, self._joint, self._settings = policy, joint, settings
+        self._figures: Tensor | None = None
         self._flat = _tensor(policy.flat).to(device, copy=True)
         self.gradient = torch.zeros_like(self._flat)
         self._flat.grad = self.gradient
@@ -40,26 +44,28 @@ class TorchDescent:
     def load(self, batch: Batch) -> Batch:
         return Batch(*(_tensor(column).to(self._flat.device) for column in batch))
 
-    def values(self, observations: Floats) -> Floats:
+    def values(self, inputs: Floats) -> Floats:
         with torch.no_grad():
-            parts = [_perceptron(rows, self._critic)[:, 0] for rows in self._chunks(observations)]
+            parts = [_perceptron(rows, self._critic)[:, 0] for rows in self._chunks(inputs[:-1].T)]
             return torch.cat(parts).cpu().numpy()
 
-    def log_probability(self, observations: Floats, chosen: NDArray[Any]) -> Floats:
+    def log_probability(self, inputs: Floats, chosen: NDArray[Any]) -> Floats:
         with torch.no_grad():
-            pairs = zip(self._chunks(observations), self._chunks(chosen), strict=True)
+            pairs = zip(self._chunks(inputs[:-1].T), self._chunks(chosen.T), strict=True)
             parts = [self._judge(_perceptron(rows, self._actor), taken)[0] for rows, taken in pairs]
             return torch.cat(parts).cpu().numpy()
 
-    def step(self, rows: Batch, learning_rate: float, *, told: bool) -> Figures | None:
-        figures = self.differentiate(rows, told=told)
+    def descend(self, slots: Floats, count: int, learning_rate: float, *, told: bool) -> Figures | None:
         self.gradient.mul_(torch.clamp(self._settings.max_grad_norm / (self._norm + 1e-6), max=1.0))
         self._adam.param_groups[0]["lr"] = learning_rate
         self._adam.step()  # pyright: ignore[reportUnknownMemberType]
-        return figures
+        if not told or self._figures is None:
+            return None
+        return Figures(*cast("list[float]", self._figures.tolist()))  # pyright: ignore[reportUnknownMemberType]
 
     def finish(self) -> None:
         self._policy.flat[:] = self._flat.cpu().numpy()
+        self._joint.read(self._policy.flat)
 
     def moments(self) -> Moments:
         saved = self._adam.state.get(self._flat)
@@ -69,6 +75,7 @@ class TorchDescent:
 
     def restore(self, moments: Moments) -> None:
         device = self._flat.device
+        self._joint.read(self._policy.flat)
         with torch.no_grad():
             self._flat.copy_(_tensor(self._policy.flat))
         self._adam.state[self._flat] = {
@@ -77,26 +84,25 @@ class TorchDescent:
             "exp_avg_sq": _tensor(moments.second).to(device, copy=True),
         }
 
-    def differentiate(self, rows: Batch, *, told: bool) -> Figures | None:
-        """Fill ``gradient`` with dL/dθ of these rows."""
-        settings = self._settings
-        log_probability, entropy = self._judge(_perceptron(rows.observations, self._actor), rows.chosen)
+    def differentiate(self, rows: Batch, count: int, slot: Floats, *, told: bool) -> None:
+        """Fill ``gradient`` with dL/dθ of these rows, which are always a whole minibatch."""
+        settings, observations = self._settings, rows.inputs[:-1].T
+        log_probability, entropy = self._judge(_perceptron(observations, self._actor), rows.chosen.T)
         log_ratio = log_probability - rows.old
         ratio = log_ratio.exp()
         clipped = torch.clamp(ratio, 1 - settings.clip_range, 1 + settings.clip_range)
         policy_loss = -torch.minimum(ratio * rows.advantages, clipped * rows.advantages).mean()
-        value_loss = (rows.returns - _perceptron(rows.observations, self._critic)[:, 0]).square().mean()
+        value_loss = (rows.returns - _perceptron(observations, self._critic)[:, 0]).square().mean()
         loss = policy_loss + settings.vf_coef * value_loss - settings.ent_coef * entropy
         self.gradient.zero_()
         torch.autograd.backward(loss)
         self._norm = self.gradient.square().sum().sqrt()
         if not told:
-            return None
+            return
         with torch.no_grad():
             kl = (ratio - 1 - log_ratio).mean()
             clip_fraction = ((ratio - 1).abs() > settings.clip_range).float().mean()
-            figures = torch.stack((loss, policy_loss, value_loss, entropy, kl, clip_fraction, self._norm))
-            return Figures(*cast("list[float]", figures.tolist()))  # pyright: ignore[reportUnknownMemberType]
+            self._figures = torch.stack((loss, policy_loss, value_loss, entropy, kl, clip_fraction, self._norm))
 
     def _judge(self, outputs: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Return log π(a|s) of each row, and the mean entropy."""

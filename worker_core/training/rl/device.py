@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING
 
 from worker_core.training.rl.descent import Descent, NumpyDescent
+from worker_core.training.rl.joint import Joint
 from worker_core.training.rl.policy import Policy
 from worker_core.wire.plan import Plan
 from worker_core.wire.problems import FieldError
@@ -18,18 +19,18 @@ SMALL = 8_000_000
 is quicker than torch on any device, because the rest is overhead."""
 
 
-def choose_descent(plan: Plan, policy: Policy) -> tuple[Descent, str]:
+def choose_descent(plan: Plan, policy: Policy, joint: Joint) -> tuple[Descent, str]:
     """Return the back end for this plan and the name of its device; torch is imported only where it is needed."""
     if plan.device in ("auto", "cpu") and largest_layer(plan, policy) < SMALL:
-        return NumpyDescent(policy, plan.skill.ppo), "cpu"
+        return NumpyDescent(policy, joint, plan.skill.ppo), "cpu"
     import torch
 
     from worker_core.training.rl.descent_torch import TorchDescent
 
     device = _find_device(plan.device)
-    torch.set_num_threads(_usable_cores() if device.type == "cpu" else 1)
+    torch.set_num_threads(usable_cores() if device.type == "cpu" else 1)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    return TorchDescent(policy, plan.skill.ppo, device), name
+    return TorchDescent(policy, joint, plan.skill.ppo, device), name
 
 
 def largest_layer(plan: Plan, policy: Policy) -> int:
@@ -52,5 +53,6 @@ def _find_device(wanted: str) -> "torch.device":
     return torch.device(there[0] if wanted == "auto" else wanted)
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

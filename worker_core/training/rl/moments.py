@@ -12,19 +12,19 @@ _EPSILON = 1e-8
 
 
 class RunningMoments:
-    """Mean and variance of all rows seen so far (Chan's parallel update)."""
+    """Mean and variance of all columns seen so far (Chan's parallel update)."""
 
     def __init__(self, size: int) -> None:
         self.mean = np.zeros(size)
         self.variance = np.ones(size)
         self.count = 0.0
 
-    def take_in(self, rows: NDArray[Any]) -> None:
-        """Add rows to what was seen."""
+    def take_in(self, columns: NDArray[Any]) -> None:
+        """Add columns to what was seen."""
         mean, variance, count = (
-            rows.mean(axis=0, dtype=np.float64),
-            rows.var(axis=0, dtype=np.float64),
-            float(len(rows)),
+            columns.mean(axis=1, dtype=np.float64),
+            columns.var(axis=1, dtype=np.float64),
+            float(columns.shape[1]),
         )
         total = self.count + count
         shift = mean - self.mean
@@ -33,10 +33,13 @@ class RunningMoments:
         self.variance = spread / total
         self.count = total
 
-    def normalise(self, rows: Floats) -> Floats:
-        """Return rows with about mean 0 and variance 1, cut at ±10."""
-        scale = np.sqrt(self.variance + _EPSILON)
-        return np.clip((rows - self.mean) / scale, -CLIP, CLIP).astype(np.float32)
+    def normalise(self, columns: NDArray[Any], out: Floats) -> None:
+        """Write the columns with about mean 0 and variance 1, cut at ±10, into ``out``."""
+        scale = (1 / np.sqrt(self.variance + _EPSILON)).astype(np.float32)
+        np.subtract(columns, self.mean[:, None].astype(np.float32), out=out)
+        out *= scale[:, None]
+        np.maximum(out, np.float32(-CLIP), out=out)
+        np.minimum(out, np.float32(CLIP), out=out)
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """Return what :meth:`restore` needs."""
@@ -51,27 +54,32 @@ class RunningMoments:
 class RewardScale:
     """Divides rewards by the spread of the discounted return, so that values stay near 1."""
 
-    def __init__(self, simulators: int, gamma: float) -> None:
-        self._gamma = gamma
-        self._returns = np.zeros(simulators)
+    def __init__(self) -> None:
         self._moments = RunningMoments(1)
 
-    def scale(self, rewards: Floats, ends: Floats) -> Floats:
-        """Take one rollout in and return its rewards scaled."""
-        seen = np.empty(rewards.shape)
-        for t in range(len(rewards)):
-            self._returns = self._returns * self._gamma + rewards[t]
-            seen[t] = self._returns
-            self._returns = self._returns * (1 - ends[t])
-        self._moments.take_in(seen.reshape(-1, 1))
-        scaled = rewards / np.sqrt(self._moments.variance[0] + _EPSILON)
-        return np.clip(scaled, -CLIP, CLIP).astype(np.float32)
+    def take_in(self, returns: NDArray[Any]) -> None:
+        """Add the discounted returns of one rollout, in any shape."""
+        self._moments.take_in(returns.reshape(1, -1))
+
+    def scale(self, rewards: Floats) -> Floats:
+        """Return rewards on the common scale."""
+        scaled = rewards * np.float32(1 / np.sqrt(self._moments.variance[0] + _EPSILON))
+        np.maximum(scaled, np.float32(-CLIP), out=scaled)
+        return np.minimum(scaled, np.float32(CLIP), out=scaled)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what :meth:`restore` needs."""
-        return {"reward_scale.returns": self._returns, **self._moments.arrays("reward_scale")}
+        return self._moments.arrays("reward_scale")
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a saved scale."""
-        self._returns = arrays["reward_scale.returns"].copy()
         self._moments.restore("reward_scale", arrays)
+
+
+def discount(rewards: Floats, ends: Floats, running: NDArray[np.float64], gamma: float, out: Floats) -> None:
+    """Write the discounted return of each simulator after each step (steps x simulators); ``running`` goes on."""
+    for t in range(len(rewards)):
+        running *= gamma
+        running += rewards[t]
+        out[t] = running
+        running *= 1 - ends[t]

@@ -6,19 +6,20 @@ dozen, and whatever learns or acts with these weights shares their memory.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker_core.training.rl.spaces import Actions, BoxActions, Floats
 
+T = TypeVar("T", bound=np.generic)
 Layer = tuple[Floats, Floats]
 """Weight (outputs x inputs) and bias of one layer."""
 
 
 class Policy:
-    """Weights of actor, critic and (for continuous actions) the log of the spread; acts by the actor alone."""
+    """Weights of actor, critic and (for continuous actions) the log of the spread."""
 
     def __init__(self, observation_size: int, actions: Actions, hidden: Sequence[int]) -> None:
         self.actions = actions
@@ -29,7 +30,7 @@ class Policy:
         self.critic = layers_of("critic", self.arrays)
         self.log_std = self.arrays.get("log_std")
 
-    def views(self, flat: Floats) -> dict[str, Floats]:
+    def views(self, flat: NDArray[T]) -> dict[str, NDArray[T]]:
         """Return views of a vector as long as the weights: one for each named weight."""
         ends = list(itertools.accumulate(int(np.prod(shape)) for shape in self.shapes.values()))
         starts = [0, *ends[:-1]]
@@ -42,29 +43,6 @@ class Policy:
             for index, (weight, _) in enumerate(layers):
                 gain = last_gain if index == len(layers) - 1 else np.sqrt(2)
                 weight[:] = gain * _orthogonal(weight.shape, rng)
-
-    def choose(self, observations: Floats, noise: Floats | None) -> NDArray[Any]:
-        """Return one action a row: sampled with ``noise``, greedy without."""
-        outputs = forward(observations, self.actor)
-        if noise is not None and self.log_std is not None:
-            noise = noise * np.exp(self.log_std)
-        return self.actions.choose(outputs, noise)
-
-
-def forward(rows: Floats, layers: Sequence[Layer], keep: list[Floats] | None = None) -> Floats:
-    """Return what a perceptron makes of rows; ``keep`` collects the input of each layer."""
-    for weight, bias in layers[:-1]:
-        if keep is not None:
-            keep.append(rows)
-        rows = rows @ weight.T
-        rows += bias
-        np.tanh(rows, out=rows)
-    if keep is not None:
-        keep.append(rows)
-    weight, bias = layers[-1]
-    outputs = rows @ weight.T
-    outputs += bias
-    return outputs
 
 
 def layers_of(network: str, arrays: Mapping[str, Floats]) -> list[Layer]:

@@ -19,10 +19,11 @@ from worker_core.training.rl.benchmark import BenchmarkResult, Player
 from worker_core.training.rl.checker import UnfitSimulator, check_simulator
 from worker_core.training.rl.device import choose_descent
 from worker_core.training.rl.entries import find_simulator
+from worker_core.training.rl.joint import Joint
 from worker_core.training.rl.policy import Policy
 from worker_core.training.rl.ppo import PpoLearner, Stats
-from worker_core.training.rl.simulators import Simulators
 from worker_core.training.rl.spaces import Observations, read_actions
+from worker_core.training.rl.team import Team, shards_of
 from worker_core.training.usage import UsageMeter
 from worker_core.wire.plan import Plan
 
@@ -74,7 +75,6 @@ class RlSession:
     def __init__(self, folder: JobFolder, plan: Plan, spec_sha256: str, reporter: Reporter, usage: UsageMeter) -> None:
         self._folder, self._plan, self._reporter, self._usage = folder, plan, reporter, usage
         self._spec_sha256 = spec_sha256
-        self._rng = snapshot.own_generator(plan.seed)
         self._make = find_simulator(plan.entry, plan.init, plan.max_episode_steps, folder.code)
         self._warnings = self._check()
         snapshot.seed_generators(plan.seed)
@@ -82,10 +82,13 @@ class RlSession:
         self._observations, self._actions = Observations(probe.observation_space), read_actions(probe.action_space)
         probe.close()
         policy = Policy(self._observations.size, self._actions, plan.skill.ppo.hidden)
-        policy.initialise(self._rng)
-        descent, self._device = choose_descent(plan, policy)
-        self._learner = PpoLearner(policy, descent, plan.skill.ppo, plan.simulators)
-        self._simulators = Simulators(self._make, plan.simulators, self._observations, self._actions)
+        policy.initialise(snapshot.first_weights(plan.seed))
+        joint = Joint(policy)
+        descent, self._device = choose_descent(plan, policy, joint)
+        self._learner = PpoLearner(policy, joint, descent, plan.skill.ppo)
+        self._resume = self._read_resume()
+        shards = shards_of(plan, self._learner) if self._resume is None else int(self._resume[1]["team"]["shards"])
+        self._team = Team(plan, folder.code, self._make, self._observations, self._learner, shards)
         self._store = CheckpointStore(folder.checkpoints, spec_sha256, plan.checkpoint_keep)
         self._counters = _Counters()
         self._health = health.HealthState()
@@ -115,7 +118,7 @@ class RlSession:
             self._reporter.metrics(self._decisions, final.metrics(self._benchmark_name("")))
             self._export(self._initial, final)
         finally:
-            self._simulators.close()
+            self._team.close()
 
     # Start, and resume
 
@@ -128,12 +131,15 @@ class RlSession:
     def _start_or_resume(self) -> None:
         for warning in self._warnings:
             self._reporter.log(f"simulator: {warning}")
-        note = self._folder.read_resume_note()
-        if note is None:
-            self._simulators.start(snapshot.simulator_seeds(self._plan.seed, self._plan.simulators))
+        if self._resume is None:
+            self._team.start(snapshot.simulator_seeds(self._plan.seed, self._plan.simulators))
             return
-        arrays, state = load_checkpoint(self._folder.resume, note.sha256, self._spec_sha256)
-        self._restore(arrays, state)
+        self._restore(*self._resume)
+        self._resume = None
+
+    def _read_resume(self) -> tuple[Arrays, State] | None:
+        note = self._folder.read_resume_note()
+        return None if note is None else load_checkpoint(self._folder.resume, note.sha256, self._spec_sha256)
 
     def _restore(self, arrays: Arrays, state: State) -> None:
         plan = self._plan
@@ -142,10 +148,7 @@ class RlSession:
         self._initial = msgspec.convert(state["initial"], BenchmarkResult)
         snapshot.restore_learner(self._learner, arrays, state["learner"])
         fresh = snapshot.simulator_seeds(plan.seed, plan.simulators, self._decisions)
-        inexact = self._simulators.restore(state["simulators"], arrays, fresh, self._replay_tick())
-        snapshot.restore_episodes(self._simulators, state["episodes"])
-        # Last, because making and replaying simulators may have drawn numbers.
-        snapshot.restore_generators(self._rng, arrays, state["generators"])
+        inexact = self._team.restore(arrays, state["team"], fresh, self._replay_tick())
         self._resumed_from = self._saved_at = self._decisions
         self._reporter.log(f"resumed at decision {self._decisions:,} of {plan.decisions:,}")
         self._restarted = inexact
@@ -181,7 +184,7 @@ class RlSession:
             self._reporter.tick(decisions, share)
 
         learner = self._learner
-        player = Player(self._make, self._observations, learner.policy, learner.normalised)
+        player = Player(self._make, self._observations, self._actions, learner.choose)
         return player.play(plan.benchmark.seeds, greedy=plan.benchmark.policy == "greedy", tick=tick)
 
     def _benchmark_name(self, which: str) -> str:
@@ -219,8 +222,7 @@ class RlSession:
             done = before + (row + 1) * plan.simulators
             self._reporter.tick(done, done / plan.decisions, lambda: self._time_left(done, pace, initial))
 
-        rollout = self._learner.collect(self._simulators, steps, self._rng, tick)
-        return self._learner.learn(rollout, self._learning_rate(), self._rng, lambda: tick(steps - 1))
+        return self._team.update(self._counters.updates, steps, self._learning_rate(), tick)
 
     def _at_boundary(self, *, ended: bool) -> None:
         """Between two updates all of the session's state is at rest: the one place where checkpoints are taken."""
@@ -239,7 +241,7 @@ class RlSession:
         return rate * (1 - self._counters.steps / plan.steps_per_simulator)
 
     def _rollout_stats(self) -> Stats:
-        plan, recent = self._plan, self._simulators.recent
+        plan, recent = self._plan, self._team.recent
         per_cycle = plan.decisions_per_cycle * plan.simulators * plan.machine_factor
         stats: Stats = {
             "time/total_timesteps": float(self._decisions),
@@ -258,7 +260,7 @@ class RlSession:
         per_decision = pace.seconds_per_decision(done)
         if per_decision is None:
             return None
-        recent = self._simulators.recent
+        recent = self._team.recent
         length = sum(end.length for end in recent) / len(recent) if recent else 0.0
         benchmark = length * self._plan.benchmark.episodes * initial.seconds / max(1, initial.steps)
         return (self._plan.decisions - done) * per_decision + benchmark
@@ -281,6 +283,7 @@ class RlSession:
         """Go on from what the last good checkpoint had learned, more slowly; the decisions made stay made."""
         arrays, state, step = self._last_good()
         snapshot.restore_learner(self._learner, arrays, state["learner"])
+        self._team.share()
         health.rolled_back(self._health)
         self._is_sound = True
         self._reporter.log(
@@ -305,7 +308,7 @@ class RlSession:
         self._next_save = time.monotonic() + self._plan.checkpoint_every_s
         if self._saved_at == self._decisions:
             return
-        recent = self._simulators.recent
+        recent = self._team.recent
         score = sum(end.total for end in recent) / len(recent) if recent else float("-inf")
         counters = self._counters
         if recent and (counters.best_return is None or score > counters.best_return):
@@ -318,18 +321,15 @@ class RlSession:
 
     def _snapshot(self) -> tuple[Arrays, State]:
         learner_arrays, learner = snapshot.take_learner(self._learner)
-        simulators, simulator_arrays = self._simulators.snapshot()
-        generator_arrays, generators = snapshot.take_generators(self._rng)
+        team_arrays, team = self._team.snapshot()
         state: State = {
             "counters": vars(self._counters).copy(),
             "initial": msgspec.to_builtins(self._initial),
             "learner": learner,
-            "simulators": simulators,
-            "episodes": snapshot.take_episodes(self._simulators),
+            "team": team,
             "health": msgspec.to_builtins(self._health),
-            "generators": generators,
         }
-        return {**learner_arrays, **simulator_arrays, **generator_arrays}, state
+        return {**learner_arrays, **team_arrays}, state
 
     def _export(self, initial: BenchmarkResult, final: BenchmarkResult) -> None:
         plan, counters = self._plan, self._counters

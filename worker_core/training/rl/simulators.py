@@ -5,13 +5,13 @@ actions since. What comes out is compared with the last observation; a simulator
 episode, and the resume says so.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from worker_core.training.rl.spaces import Actions, Floats, Observations
@@ -39,6 +39,9 @@ class EpisodeEnd:
     total: float
     length: int
     success: bool | None
+    row: int = 0
+    """The step of its rollout with which it ended."""
+    simulator: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,15 +54,22 @@ class CutOff:
 
 
 class Simulators:
-    """Several simulators, each in its own episode; ``current`` holds what each of them shows now."""
+    """Several simulators, each in its own episode; ``current`` holds what each of them shows now, one a column."""
 
-    def __init__(self, make: Maker, count: int, observations: Observations, actions: Actions) -> None:
+    def __init__(self, make: Maker, count: int, observations: Observations, actions: Actions, first: int = 0) -> None:
         self._read = observations.read
         self._actions = actions
         self._envs = [make() for _ in range(count)]
+        bare = [_without_limit(env) for env in self._envs]
+        self._steps = [env.step for env, _ in bare]
+        self._limits = [limit for _, limit in bare]
         self.count = count
-        self.current = np.zeros((count, observations.size), np.float32)
-        self.recent: deque[EpisodeEnd] = deque(maxlen=RECENT_EPISODES)
+        self.first = first
+        """Number of the first one, where others have the rest."""
+        self.end = first + count
+        self.current: Floats = np.zeros((observations.size, count), np.float32)
+        self.ended: list[EpisodeEnd] = []
+        """Episodes that ended since :meth:`take_ended`."""
         self.cut_offs: list[CutOff] = []
         self._origins: list[Origin] = [{} for _ in range(count)]
         self._taken: list[list[Any]] = [[] for _ in range(count)]
@@ -72,24 +82,33 @@ class Simulators:
 
     def step(self, row: int, chosen: NDArray[Any], rewards: Floats, ends: Floats) -> None:
         """Step every simulator once; an ended episode starts again. ``row`` is the step's place in the rollout."""
-        for index, action in enumerate(self._actions.for_step(chosen)):
-            observation, reward, terminated, truncated, info = self._envs[index].step(action)
-            self._taken[index].append(action)
-            rewards[index] = reward = float(reward)
-            self._totals[index] += reward
-            if terminated or truncated:
+        current, read, totals, earned = self.current, self._read, self._totals, list[float]()
+        moves = zip(self._steps, self._taken, self._limits, self._actions.for_step(chosen), strict=True)
+        for index, (step, taken, limit, action) in enumerate(moves):
+            observation, reward, terminated, truncated, info = step(action)
+            taken.append(action)
+            reward = float(reward)
+            earned.append(reward)
+            totals[index] += reward
+            if terminated or truncated or (limit is not None and len(taken) >= limit):
                 ends[index] = 1.0
                 if not terminated:
-                    self.cut_offs.append(CutOff(row, index, np.array(self._read(observation), np.float32)))
-                self._note_end(index, info)
+                    self.cut_offs.append(CutOff(row, index, np.array(read(observation), np.float32)))
+                self._note_end(row, index, info)
                 self._reset(index, None)
             else:
-                self.current[index] = self._read(observation)
+                current[:, index] = read(observation)
+        rewards[:] = earned
 
     def take_cut_offs(self) -> list[CutOff]:
         """Return the truncated episodes since the last call."""
         cut_offs, self.cut_offs = self.cut_offs, []
         return cut_offs
+
+    def take_ended(self) -> list[EpisodeEnd]:
+        """Return the episodes that ended since the last call."""
+        ended, self.ended = self.ended, []
+        return ended
 
     def close(self) -> None:
         """Free what the simulators hold."""
@@ -99,13 +118,14 @@ class Simulators:
     def snapshot(self) -> tuple[list[dict[str, object]], dict[str, NDArray[Any]]]:
         """Return what :meth:`restore` needs: plain values for each simulator, and arrays by name."""
         states: list[dict[str, object]] = []
-        arrays: dict[str, NDArray[Any]] = {"simulators.current": self.current.copy()}
+        arrays: dict[str, NDArray[Any]] = {}
         for index, env in enumerate(self._envs):
             states.append(
                 {"origin": self._origins[index], "total": self._totals[index], "generator": generator_state(env)}
             )
+            arrays[f"simulator.{self.first + index}.current"] = self.current[:, index].copy()
             if self._taken[index]:
-                arrays[f"simulator.{index}.actions"] = np.asarray(self._taken[index])
+                arrays[f"simulator.{self.first + index}.actions"] = np.asarray(self._taken[index])
         return states, arrays
 
     def restore(
@@ -115,25 +135,25 @@ class Simulators:
         fresh_seeds: Sequence[int],
         tick: Callable[[], None] = lambda: None,
     ) -> list[int]:
-        """Bring every simulator back to where it was; returns those that had to start a new episode.
+        """Bring every simulator back to where it was; returns the numbers of those that had to start a new episode.
 
         ``tick`` hears of each step that is replayed: it may take as long as the episodes took.
         """
         inexact: list[int] = []
         for index, state in enumerate(states):
-            actions = arrays.get(f"simulator.{index}.actions")
-            shown = arrays["simulators.current"][index]
+            actions = arrays.get(f"simulator.{self.first + index}.actions")
+            shown = arrays[f"simulator.{self.first + index}.current"]
             replayed = self._replay(index, state["origin"], [] if actions is None else list(actions), tick)
             same_generator = generator_state(self._envs[index]) == state["generator"]
-            if replayed and same_generator and np.array_equal(self.current[index], shown, equal_nan=True):
+            if replayed and same_generator and np.array_equal(self.current[:, index], shown, equal_nan=True):
                 self._totals[index] = float(state["total"])
             else:
-                inexact.append(index)
+                inexact.append(self.first + index)
                 self._reset(index, fresh_seeds[index])
         return inexact
 
     def _replay(self, index: int, origin: Origin, actions: list[Any], tick: Callable[[], None]) -> bool:
-        env = self._envs[index]
+        env, step, limit = self._envs[index], self._steps[index], self._limits[index]
         if "seed" in origin:
             self._reset(index, cast(int, origin["seed"]))
         elif not set_generator_state(env, origin.get("generator")):
@@ -141,11 +161,11 @@ class Simulators:
         else:
             self._reset(index, None)
         for action in actions:
-            observation, _, terminated, truncated, _ = env.step(action)
+            observation, _, terminated, truncated, _ = step(action)
             self._taken[index].append(action)
-            if terminated or truncated:
+            if terminated or truncated or (limit is not None and len(self._taken[index]) >= limit):
                 return False
-            self.current[index] = self._read(observation)
+            self.current[:, index] = self._read(observation)
             tick()
         return True
 
@@ -154,14 +174,29 @@ class Simulators:
         # The generator's state before the reset is what replays it.
         self._origins[index] = {"generator": generator_state(env)} if seed is None else {"seed": seed}
         observation, _ = env.reset(seed=seed)
-        self.current[index] = self._read(observation)
-        self._taken[index] = []
+        self.current[:, index] = self._read(observation)
+        self._taken[index].clear()
         self._totals[index] = 0.0
 
-    def _note_end(self, index: int, info: Mapping[str, Any]) -> None:
+    def _note_end(self, row: int, index: int, info: Mapping[str, Any]) -> None:
         success = info.get("is_success")
         told = None if success is None else bool(success)
-        self.recent.append(EpisodeEnd(self._totals[index], len(self._taken[index]), told))
+        self.ended.append(EpisodeEnd(self._totals[index], len(self._taken[index]), told, row, self.first + index))
+
+
+def _without_limit(env: Simulator) -> tuple[Simulator, int | None]:
+    """Return what steps without Gymnasium's own time limit around it, and that limit, which is counted here.
+
+    Only the wrappers that Gymnasium itself puts around every simulator are taken off; others belong to its author.
+    ``reset`` goes through all of them.
+    """
+    if not isinstance(env, TimeLimit):
+        return env, None
+    limit = env._max_episode_steps  # pyright: ignore[reportPrivateUsage]
+    inner: Simulator = env.env
+    while isinstance(inner, OrderEnforcing | PassiveEnvChecker):
+        inner = cast("gymnasium.Wrapper[Any, Any, Any, Any]", inner).env
+    return inner, limit
 
 
 def generator_state(env: Simulator) -> dict[str, Any] | None:

@@ -9,7 +9,6 @@ import numpy as np
 from worker_core.training.checkpoints import Arrays, State
 from worker_core.training.rl.descent import Moments
 from worker_core.training.rl.ppo import PpoLearner
-from worker_core.training.rl.simulators import EpisodeEnd, Simulators
 
 
 def take_learner(learner: PpoLearner) -> tuple[Arrays, State]:
@@ -36,19 +35,8 @@ def restore_learner(learner: PpoLearner, arrays: Arrays, state: State) -> None:
     learner.passes = int(state["passes"])
 
 
-def take_episodes(simulators: Simulators) -> list[list[object]]:
-    """Return the recent training episodes."""
-    return [[end.total, end.length, end.success] for end in simulators.recent]
-
-
-def restore_episodes(simulators: Simulators, saved: list[list[Any]]) -> None:
-    """Bring the recent training episodes back."""
-    simulators.recent.clear()
-    simulators.recent.extend(EpisodeEnd(float(total), int(length), success) for total, length, success in saved)
-
-
-def take_generators(rng: np.random.Generator) -> tuple[Arrays, State]:
-    """Return every random generator of this process: ours, and those that the user's code may use."""
+def take_generators() -> tuple[Arrays, State]:
+    """Return every random generator of this process that the user's code may use."""
     version, words, gauss = random.getstate()
     legacy: Any = np.random.get_state(legacy=False)
     arrays: Arrays = {
@@ -58,12 +46,11 @@ def take_generators(rng: np.random.Generator) -> tuple[Arrays, State]:
     if torch := sys.modules.get("torch"):
         arrays["generator.torch"] = torch.get_rng_state().numpy()
     numpy_rest = [int(legacy["state"]["pos"]), int(legacy["has_gauss"]), float(legacy["gauss"])]
-    return arrays, {"own": rng.bit_generator.state, "python": [version, gauss], "numpy": numpy_rest}
+    return arrays, {"python": [version, gauss], "numpy": numpy_rest}
 
 
-def restore_generators(rng: np.random.Generator, arrays: Arrays, state: State) -> None:
+def restore_generators(arrays: Arrays, state: State) -> None:
     """Bring every random generator back."""
-    rng.bit_generator.state = state["own"]
     version, gauss = state["python"]
     random.setstate((version, tuple(int(word) for word in arrays["generator.python"]), gauss))
     position, has_gauss, legacy_gauss = state["numpy"]
@@ -82,8 +69,8 @@ def seed_generators(seed: int) -> None:
         torch.manual_seed(seed)
 
 
-def own_generator(seed: int) -> np.random.Generator:
-    """Return the generator of everything the trainer itself draws."""
+def first_weights(seed: int) -> np.random.Generator:
+    """Return the generator of the untrained policy."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
 
 

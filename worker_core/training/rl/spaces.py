@@ -1,4 +1,7 @@
-"""Between a simulator's spaces and arrays: observations become flat float32 vectors, actions what ``step`` takes."""
+"""Between a simulator's spaces and arrays: observations become flat float32 vectors, actions what ``step`` takes.
+
+Arrays hold one simulator a column, because that is how the networks want them.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -66,32 +69,35 @@ class DiscreteActions:
         self.space = space
         self.choices = [int(space.n)] if single else [int(n) for n in cast(Sequence[int], np.ravel(space.nvec))]
         self.start = np.asarray([space.start]) if single else np.ravel(space.start)
+        self._from_zero = not self.start.any()
         self.outputs = sum(self.choices)
         self.columns = len(self.choices)
         self._edges = np.cumsum(self.choices)[:-1]
 
     def noise(self, rng: np.random.Generator, steps: int, simulators: int) -> Floats:
-        """Return Gumbel noise: the largest noisy logit is a sample of the softmax."""
-        exponential = rng.standard_exponential((steps, simulators, self.outputs), dtype=np.float32)
-        return -np.log(np.maximum(exponential, np.float32(1e-30)))
+        """Return Gumbel noise, steps x outputs x simulators: the largest noisy logit is a sample of the softmax."""
+        noise = rng.standard_exponential((steps, self.outputs, simulators), dtype=np.float32)
+        np.maximum(noise, np.float32(1e-30), out=noise)
+        np.log(noise, out=noise)
+        return np.negative(noise, out=noise)
 
     def choose(self, outputs: Floats, noise: Floats | None) -> NDArray[Any]:
-        """Return one row of choices for each row of logits: sampled, or the most likely ones without noise."""
+        """Return the choices (choices x simulators) of these logits: sampled, or the likeliest ones without noise."""
         noisy = outputs if noise is None else outputs + noise
         if self._single:
-            return noisy.argmax(axis=1)[:, None]
-        return np.stack([part.argmax(axis=1) for part in self.groups(noisy)], axis=1)
+            return noisy.argmax(axis=0)[None]
+        return np.stack([part.argmax(axis=0) for part in self.groups(noisy)])
 
     def groups(self, outputs: Floats) -> list[Floats]:
         """Return the logits of each choice."""
-        return [outputs] if self._single else np.split(outputs, self._edges, axis=1)
+        return [outputs] if self._single else np.split(outputs, self._edges)
 
     def for_step(self, chosen: NDArray[Any]) -> list[Any]:
         """Return what each simulator's ``step`` takes."""
-        shifted = chosen + self.start
         if self._single:
             # NumPy's integers, as the space itself would draw: checking those is quicker than Python's.
-            return list(shifted[:, 0])
+            return list(chosen[0] if self._from_zero else chosen[0] + self.start[0])
+        shifted = chosen.T + self.start
         return [row.reshape(self.space.shape).astype(self.space.dtype) for row in shifted]
 
     def describe(self) -> dict[str, object]:
@@ -113,20 +119,22 @@ class BoxActions:
         self.space = space
         self.outputs = self.columns = int(np.prod(space.shape))
         self._low, self._high = np.ravel(space.low), np.ravel(space.high)
+        self._is_flat = len(space.shape) == 1
 
     def noise(self, rng: np.random.Generator, steps: int, simulators: int) -> Floats:
-        """Return standard normal noise, to be scaled by the policy's spread."""
-        return rng.standard_normal((steps, simulators, self.outputs), dtype=np.float32)
+        """Return standard normal noise, steps x outputs x simulators, to be scaled by the policy's spread."""
+        return rng.standard_normal((steps, self.outputs, simulators), dtype=np.float32)
 
     def choose(self, outputs: Floats, noise: Floats | None) -> NDArray[Any]:
-        """Return one row of numbers for each row of means."""
-        return outputs if noise is None else outputs + noise
+        """Return the numbers (numbers x simulators) of these means."""
+        return outputs.copy() if noise is None else outputs + noise
 
     def for_step(self, chosen: NDArray[Any]) -> list[Any]:
         """Return what each simulator's ``step`` takes: inside the bounds, in the space's own type."""
         # Cut in the space's own type: a bound that was rounded to another may lie outside.
-        bounded = np.clip(chosen.astype(self.space.dtype), self._low, self._high)
-        return [row.reshape(self.space.shape) for row in bounded]
+        bounded = np.maximum(chosen.T.astype(self.space.dtype), self._low)
+        np.minimum(bounded, self._high, out=bounded)
+        return list(bounded) if self._is_flat else [row.reshape(self.space.shape) for row in bounded]
 
     def describe(self) -> dict[str, object]:
         """Return the space as JSON."""

@@ -5,8 +5,12 @@ import numpy as np
 import pytest
 
 from worker_core.training.rl.benchmark import Episode, Player, summarise
+from worker_core.training.rl.descent import NumpyDescent
+from worker_core.training.rl.joint import Joint
 from worker_core.training.rl.policy import Policy
+from worker_core.training.rl.ppo import PpoLearner
 from worker_core.training.rl.spaces import Observations, read_actions
+from worker_core.wire.spec import Ppo
 
 
 def player(name: str = "CartPole-v1") -> Player:
@@ -17,7 +21,9 @@ def player(name: str = "CartPole-v1") -> Player:
     observations = Observations(probe.observation_space)
     policy = Policy(observations.size, read_actions(probe.action_space), (8,))
     policy.initialise(np.random.default_rng(1))
-    return Player(make, observations, policy, lambda rows: rows)
+    joint = Joint(policy)
+    learner = PpoLearner(policy, joint, NumpyDescent(policy, joint, Ppo()), Ppo())
+    return Player(make, observations, policy.actions, learner.choose)
 
 
 def test_an_episode_depends_on_its_seed_alone() -> None:

@@ -1,5 +1,6 @@
 """PPO's arithmetic on cases small enough to work out by hand."""
 
+import dataclasses
 from typing import Any
 
 import gymnasium
@@ -9,9 +10,11 @@ from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
 from worker_core.training.rl.benchmark import Player
+from worker_core.training.rl.board import Board, Rollout, Shape
 from worker_core.training.rl.descent import NumpyDescent
+from worker_core.training.rl.joint import Joint
 from worker_core.training.rl.policy import Policy
-from worker_core.training.rl.ppo import PpoLearner, gae, normalised_in_groups
+from worker_core.training.rl.ppo import Alone, PpoLearner, PpoWorker, gae, normalised_in_groups
 from worker_core.training.rl.simulators import BadSimulatorValue, Simulators
 from worker_core.training.rl.spaces import Observations, read_actions
 from worker_core.wire.spec import Ppo
@@ -52,23 +55,31 @@ class Shifting(gymnasium.Env[Any, Any]):
         return np.array([self.shown], np.float32), 1.0, False, False, {}
 
 
-def learner_on(env: Any, settings: Ppo, count: int = 1) -> tuple[PpoLearner, Simulators]:
+def worker_on(env: Any, settings: Ppo, count: int = 1, fragment: int = 64) -> PpoWorker:
     observations, actions = Observations(env().observation_space), read_actions(env().action_space)
     policy = Policy(observations.size, actions, settings.hidden)
     policy.initialise(np.random.default_rng(0))
+    joint = Joint(policy)
     simulators = Simulators(env, count, observations, actions)
     simulators.start(list(range(count)))
-    return PpoLearner(policy, NumpyDescent(policy, settings), settings, count), simulators
+    descent = NumpyDescent(policy, joint, settings)
+    board = Board(Shape.of(policy, len(joint.flat), count, 1, fragment, descent.slot))
+    return PpoWorker(PpoLearner(policy, joint, descent, settings), board, {0: simulators}, Alone())
+
+
+def collect(worker: PpoWorker, update: int, steps: int) -> Rollout:
+    worker.collect(update, steps, lambda _row: None)
+    return worker._board.rollout(steps, normalised=worker.learner.observed is not None)
 
 
 def value_learned(env: Any) -> float:
     """Return what the critic thinks of the only state there is."""
     settings = Ppo(gamma=0.9, gae_lambda=1.0, learning_rate=2e-2, n_epochs=20, hidden=(8,), max_grad_norm=10)
-    learner, simulators = learner_on(env, settings)
-    rng = np.random.default_rng(1)
-    for _ in range(25):
-        learner.learn(learner.collect(simulators, 64, rng, lambda _row: None), 2e-2, rng, lambda: None)
-    return float(learner.descent.values(np.ones((1, 1), np.float32))[0])
+    worker = worker_on(env, settings)
+    for update in range(25):
+        collect(worker, update, 64)
+        worker.learn(update, 64, 2e-2, lambda: None)
+    return float(worker.learner.descent.values(np.ones((2, 1), np.float32))[0])
 
 
 def test_an_episode_that_is_cut_off_is_worth_as_much_as_one_that_goes_on() -> None:
@@ -101,43 +112,44 @@ def test_advantages_are_normalised_within_each_minibatch_and_a_single_one_stays(
 
 def test_the_statistics_of_normalisation_stand_still_in_a_rollout_and_while_a_benchmark_plays() -> None:
     settings = Ppo(hidden=(4,), normalize_observation=True, normalize_reward=True)
-    learner, simulators = learner_on(Shifting, settings)
-    rng = np.random.default_rng(0)
-    first = learner.collect(simulators, 8, rng, lambda _row: None)
-    assert first.observations.ravel().tolist() == pytest.approx([5, 6, 7, 8, 9, 10, 10, 10])  # cut at 10, not scaled
+    worker = worker_on(Shifting, settings, fragment=8)
+    learner = worker.learner
+    first = collect(worker, 0, 8)
+    assert first.inputs[0].tolist() == pytest.approx([5, 6, 7, 8, 9, 10, 10, 10])  # cut at 10, not scaled
     assert learner.observed is not None
     assert learner.observed.count == 8
     assert learner.observed.mean[0] == pytest.approx(8.5)
     before = {name: array.copy() for name, array in learner.observed.arrays("observed").items()}
-    player = Player(
-        lambda: TimeLimit(Shifting(), 20), Observations(Shifting.observation_space), learner.policy, learner.normalised
-    )
+    observations = Observations(Shifting.observation_space)
+    player = Player(lambda: TimeLimit(Shifting(), 20), observations, learner.policy.actions, learner.choose)
     player.play([1, 2], greedy=True, tick=lambda _share: None)
     assert all(np.array_equal(before[name], array) for name, array in learner.observed.arrays("observed").items())
-    second = learner.collect(simulators, 1, rng, lambda _row: None)
-    assert second.observations[0, 0, 0] == pytest.approx((13 - 8.5) / np.std(range(8)))
+    second = collect(worker, 1, 1)
+    assert second.inputs[0, 0] == pytest.approx((13 - 8.5) / np.std(range(8)))
 
 
-def test_every_row_of_a_rollout_is_learned_from_once_in_a_pass() -> None:
-    settings = Ppo(n_epochs=1, minibatch_size=7, hidden=(4,))
-    learner, simulators = learner_on(Corridor, settings, count=3)
-    rng = np.random.default_rng(2)
-    batch, _ = learner.judge(learner.collect(simulators, 10, rng, lambda _row: None))
-    batch = batch._replace(returns=np.arange(30, dtype=np.float32))
-    seen = np.concatenate([minibatch.returns for minibatch in learner._minibatches(batch, rng)])
-    assert sorted(seen.tolist()) == list(range(30))
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_every_row_of_a_rollout_is_learned_from_once_in_a_pass(shards: int) -> None:
+    worker = worker_on(Corridor, Ppo(hidden=(4,)), count=3)
+    worker._board.shape = dataclasses.replace(worker._board.shape, shards=shards)
+    seen: list[int] = []
+    for shard in range(shards):
+        places, parts = worker._own_order(30, 7, [shard])
+        seen += places.tolist()
+        assert sum(end - begin for minibatch in parts for begin, end in minibatch) == len(places)
+    assert sorted(seen) == list(range(30))
 
 
 def test_a_reward_that_is_no_number_ends_training_and_names_the_simulator() -> None:
-    learner, simulators = learner_on(lambda: Corridor(reward=float("nan")), Ppo(hidden=(4,)), count=2)
+    worker = worker_on(lambda: Corridor(reward=float("nan")), Ppo(hidden=(4,)), count=2)
     with pytest.raises(BadSimulatorValue, match="simulator 0 gave a reward"):
-        learner.collect(simulators, 3, np.random.default_rng(0), lambda _row: None)
+        collect(worker, 0, 3)
 
 
 def test_figures_carry_the_names_that_people_know() -> None:
-    learner, simulators = learner_on(Corridor, Ppo(hidden=(4,)))
-    rng = np.random.default_rng(2)
-    stats = learner.learn(learner.collect(simulators, 16, rng, lambda _row: None), 1e-3, rng, lambda: None)
+    worker = worker_on(Corridor, Ppo(hidden=(4,)))
+    collect(worker, 0, 16)
+    stats = worker.learn(0, 16, 1e-3, lambda: None)
     names = "loss policy_gradient_loss value_loss entropy_loss approx_kl clip_fraction explained_variance learning_rate"
     assert set(stats) == {f"train/{name}" for name in (*names.split(), "n_updates", "grad_norm")}
     assert stats["train/n_updates"] == 10

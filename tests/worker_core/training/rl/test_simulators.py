@@ -30,7 +30,7 @@ def play(simulators: Simulators, steps: int, rng: np.random.Generator) -> list[A
 
 def random_actions(simulators: Simulators, rng: np.random.Generator) -> Any:
     actions = simulators._actions
-    outputs = np.zeros((simulators.count, actions.outputs), np.float32)
+    outputs = np.zeros((actions.outputs, simulators.count), np.float32)
     return actions.choose(outputs, actions.noise(rng, 1, simulators.count)[0])
 
 
@@ -80,10 +80,11 @@ def test_episodes_are_counted_and_a_truncated_one_shows_what_came_next() -> None
     simulators = simulators_of(lambda: gymnasium.make("Pendulum-v1", max_episode_steps=4, disable_env_checker=True), 1)
     simulators.start([1])
     seen = play(simulators, 9, np.random.default_rng(0))
-    assert [end.length for end in simulators.recent] == [4, 4]
-    assert simulators.recent[0].total == pytest.approx(sum(float(rewards[0]) for _, rewards, _ in seen[:4]), rel=1e-5)
+    ended = simulators.take_ended()
+    assert [(end.length, end.row) for end in ended] == [(4, 3), (4, 7)]
+    assert ended[0].total == pytest.approx(sum(float(rewards[0]) for _, rewards, _ in seen[:4]), rel=1e-5)
     cut_offs = simulators.take_cut_offs()
     assert [(cut.step, cut.simulator) for cut in cut_offs] == [(3, 0), (7, 0)]
-    assert not np.array_equal(cut_offs[0].observation, seen[3][0][0])
+    assert not np.array_equal(cut_offs[0].observation, seen[3][0][:, 0])
     assert simulators.take_cut_offs() == []
     simulators.close()

@@ -32,7 +32,7 @@ def test_every_space_becomes_a_flat_row(space: Any, size: int) -> None:
 
 def test_discrete_actions_begin_where_the_space_begins() -> None:
     actions = read_actions(spaces.Discrete(3, start=-1))
-    chosen = actions.choose(np.array([[5, 0, 0], [0, 0, 5]], np.float32), None)
+    chosen = actions.choose(np.array([[5, 0, 0], [0, 0, 5]], np.float32).T, None)
     assert actions.for_step(chosen) == [-1, 1]
 
 
@@ -40,7 +40,7 @@ def test_several_choices_are_made_apart() -> None:
     space = spaces.MultiDiscrete([2, 3])
     actions = read_actions(space)
     assert isinstance(actions, DiscreteActions)
-    taken = actions.for_step(actions.choose(np.array([[0, 1, 0, 0, 1]], np.float32), None))[0]
+    taken = actions.for_step(actions.choose(np.array([[0, 1, 0, 0, 1]], np.float32).T, None))[0]
     assert taken.tolist() == [1, 2]
     assert space.contains(taken)
 
@@ -49,7 +49,7 @@ def test_continuous_actions_stay_within_bounds_and_type() -> None:
     space = spaces.Box(np.array([-1.0, 0.0]), np.array([1.0, np.inf]), dtype=np.float64)
     actions = read_actions(space)
     assert isinstance(actions, BoxActions)
-    taken = actions.for_step(np.array([[-7, -7], [7, 7]], np.float32))
+    taken = actions.for_step(np.array([[-7, -7], [7, 7]], np.float32).T)
     assert [row.tolist() for row in taken] == [[-1, 0], [1, 7]]
     assert all(space.contains(row) for row in taken)
 
@@ -57,16 +57,16 @@ def test_continuous_actions_stay_within_bounds_and_type() -> None:
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
 def test_an_action_at_a_bound_that_rounds_is_inside_the_space(kind: Any) -> None:
     space = spaces.Box(kind(-0.1), kind(0.7), (2,), kind)
-    taken = read_actions(space).for_step(np.array([[-7, 7]], np.float32))[0]
+    taken = read_actions(space).for_step(np.array([[-7], [7]], np.float32))[0]
     assert taken.dtype == kind
     assert space.contains(taken)
 
 
 def test_sampling_follows_the_logits() -> None:
     actions = read_actions(spaces.Discrete(3))
-    logits = np.log(np.array([0.2, 0.5, 0.3], np.float32))[None].repeat(20_000, axis=0)
+    logits = np.log(np.array([0.2, 0.5, 0.3], np.float32))[:, None].repeat(20_000, axis=1)
     chosen = actions.choose(logits, actions.noise(np.random.default_rng(0), 1, 20_000)[0])
-    assert np.allclose(np.bincount(chosen[:, 0]) / 20_000, [0.2, 0.5, 0.3], atol=0.02)
+    assert np.allclose(np.bincount(chosen[0]) / 20_000, [0.2, 0.5, 0.3], atol=0.02)
 
 
 def test_a_space_that_is_not_supported_says_what_is() -> None:
