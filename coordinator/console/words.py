@@ -115,6 +115,8 @@ def job_status(state: str, offered: bool = False) -> Shown:
 
 def reason_words(reason: Reason) -> str:
     """Return a reason code as a short sentence without a full stop."""
+    if reason == "owner:given-back":
+        return "The owner has the GPU back"
     if reason.startswith("owner:"):
         return f"Paused by the owner's rule “{reason.removeprefix('owner:')}”"
     return REASONS.get(reason, reason[:1].upper() + reason[1:].replace("-", " "))

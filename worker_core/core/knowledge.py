@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from worker_core.core.enrollment import Enrollment, Farewell
+from worker_core.core.giving_back import GivingBack
 from worker_core.core.gpu_care import GpuCare
 from worker_core.core.life import Life
 from worker_core.core.machine_view import MachineView
@@ -26,6 +27,7 @@ class Knowledge:
     clock: Clock
     machine: MachineView
     gpu_care: GpuCare
+    giving_back: GivingBack
     pid: int
     started_by: str
     life: Life = field(default_factory=Life)
@@ -105,6 +107,7 @@ class Knowledge:
             credential_store=self._credential_store(),
             embedded_coordinator=self.embedded_coordinator,
             ends=ends,
+            given_back=self.giving_back.shown(),
             coordinator_version=self.contact.connection.coordinator_version if self.contact is not None else "",
             may_run_s=self.may_run_s,
         )

@@ -29,6 +29,7 @@ from worker_core.core.life_events import (
     OfferGranted,
     OfferSeen,
     OfflineTooLong,
+    OwnerMode,
     PairingApproved,
     PairingBegun,
     PairingEnded,
@@ -75,6 +76,8 @@ class Life:
     slot: Slot = "free"
     console: Mode = "run"
     here: Mode = "run"
+    owner: Mode = "run"
+    """What the owner's own time with the machine asks for."""
     leaving: Mode = "run"
     """``drain`` or ``stop`` once this process has been asked to end."""
     expired: bool = False
@@ -90,7 +93,7 @@ class Life:
     @property
     def mode(self) -> Mode:
         """The mode to obey: the strictest of all."""
-        return stricter(stricter(self.console, self.here), self.leaving)
+        return stricter(stricter(self.console, self.here), stricter(self.owner, self.leaving))
 
     @property
     def takes_work(self) -> bool:
@@ -155,7 +158,7 @@ def advance(life: Life, event: Event) -> Step:
         case PairingBegun() if life.standing in ("unpaired", "revoked"):
             return replace(life, standing="pairing"), ()
         case PairingApproved() if life.standing == "pairing":
-            return Life("starting", here=life.here, leaving=life.leaving), ("connect",)
+            return Life("starting", here=life.here, owner=life.owner, leaving=life.leaving), ("connect",)
         case PairingEnded() if life.standing == "pairing":
             return replace(life, standing="unpaired"), ("forget-key",)
         case KeystoreRefused() if life.standing == "starting":
@@ -177,6 +180,8 @@ def advance(life: Life, event: Event) -> Step:
             return _obey(replace(life, console=mode), life, "stop-job")
         case LocalMode(mode, now):
             return _obey(replace(life, here=mode), life, "kill-job" if now else "stop-job")
+        case OwnerMode(mode):
+            return _obey(replace(life, owner=mode), life, "stop-job")
         case AuthorizationSeen(expired):
             return replace(life, expired=expired), ("report",) if expired != life.expired else ()
         case ExpiryGraceOver() if life.expired and life.slot == "running":
@@ -247,7 +252,7 @@ def _free(life: Life, *first: Do) -> Step:
 def _put_out(life: Life, standing: Literal["revoked", "unpaired"]) -> Step:
     kill: tuple[Action, ...] = ("discard-job",) if life.slot not in ("free", "accepting") else ()
     slot: Slot = "stopping" if kill else "free"
-    return Life(standing, slot, here=life.here, leaving=life.leaving), (*kill, "wipe")
+    return Life(standing, slot, here=life.here, owner=life.owner, leaving=life.leaving), (*kill, "wipe")
 
 
 def _reason_to_decline(life: Life) -> str:

@@ -90,6 +90,13 @@ class LocalMode:
 
 
 @dataclass(frozen=True)
+class OwnerMode:
+    """What the owner's own time with this machine asks for; it ends by itself."""
+
+    mode: Mode
+
+
+@dataclass(frozen=True)
 class AuthorizationSeen:
     """A copy of the authorization arrived or ran out."""
 
@@ -175,6 +182,7 @@ Event = (
     | OfflineTooLong
     | ConsoleMode
     | LocalMode
+    | OwnerMode
     | AuthorizationSeen
     | ExpiryGraceOver
     | OfferSeen

@@ -9,6 +9,7 @@ from worker_core.control.messages import (
     AttemptShown,
     EmbeddedArgs,
     EmbeddedReady,
+    GiveBackArgs,
     GpusTested,
     GpuTested,
     History,
@@ -31,6 +32,7 @@ from worker_core.wire.failure_rules import cure_of
 from worker_core.wire.status import PairingShown, WorkerStatus
 
 T = TypeVar("T")
+LONGEST_GIVE_BACK_S = 366 * 86400.0
 _PAIRED = ("locked", "starting", "connected", "conflict")
 
 
@@ -64,7 +66,7 @@ class CoreOperations:
             case "mode":
                 return await self._set_mode(_read(request, ModeArgs))
             case "give-back":
-                raise ControlRefused("wrong-state", "this worker cannot give the GPU back for a time; choose Stop")
+                return await self._give_back(_read(request, GiveBackArgs))
             case "quit":
                 self._worker.leave(_read(request, QuitArgs).how)
                 return {}
@@ -108,6 +110,18 @@ class CoreOperations:
             text = f"the mode is {args.mode} now, but a restart forgets it: {error}"
             raise ControlRefused("failed", text) from error
         return {"mode": args.mode}
+
+    async def _give_back(self, args: GiveBackArgs) -> dict[str, str]:
+        wall = self._worker.known.clock.wall()
+        if args.until is not None and not wall < args.until <= wall + LONGEST_GIVE_BACK_S:
+            raise ControlRefused(
+                "bad-request", "until lies ahead, a year at most; leave it out to hold until you resume"
+            )
+        try:
+            await self._worker.give_back(args.until)
+        except JournalError as error:
+            raise ControlRefused("failed", f"the GPU is yours, but a restart forgets it: {error}") from error
+        return {}
 
     async def _history(self, args: HistoryArgs) -> History:
         buckets = max(1, min(args.max_buckets, MAX_BUCKETS))

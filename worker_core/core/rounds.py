@@ -19,6 +19,7 @@ from worker_core.core.worker import Worker
 from worker_core.jobs.blobs import collect_blobs
 from worker_core.jobs.workspace import sweep_workspaces
 from worker_core.journal.budget import budget_bytes
+from worker_core.journal.records import JournalError
 from worker_core.link.faults import LinkFault
 from worker_core.machine.clocks import Clock
 from worker_core.machine.paths import Paths
@@ -75,6 +76,7 @@ class Rounds:
         self._woke_at = self._known.clock.awake()
         self._refreshed_at = self._known.clock.now()
         self._looking = Tasks("look at the machine")
+        self._returning = Tasks("take jobs again")
         self._set_budget()
         self.watched = False
         """Whether a face looks: then load and devices are read more often."""
@@ -89,6 +91,7 @@ class Rounds:
                 self._mind_clocks(before, reading)
                 self._mind_lease(reading)
                 self._mind_authorization()
+                self._mind_owner()
                 self._mind_journal()
                 self._mind_polls()
                 self._mind_machine(reading)
@@ -96,6 +99,7 @@ class Rounds:
                 before = reading
         finally:
             await self._looking.end()
+            await self._returning.end()
             if self._schedule is not None:
                 self._schedule.stop()
                 self._schedule, self._check_s = None, 0.0
@@ -141,6 +145,17 @@ class Rounds:
             self._expired_at = self._known.clock.now()
         elif self._known.clock.now() - self._expired_at > EXPIRED_JOB_MAY_RUN_S:
             self._worker.feed(lives.ExpiryGraceOver())
+
+    def _mind_owner(self) -> None:
+        """Take jobs again when the owner's time is over."""
+        if self._known.giving_back.is_over and not self._returning.under_way:
+            self._returning.start(self._take_again())
+
+    async def _take_again(self) -> None:
+        try:
+            await self._worker.take_again()
+        except JournalError as error:
+            log.warning("that the owner's time is over could not be written down: %s", error)
 
     def _mind_machine(self, reading: Reading) -> None:
         due_s = _REFRESH_WATCHED_S if self.watched else _REFRESH_IDLE_S

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from worker_core.core.enrollment import Enrollment, Farewell
+from worker_core.core.giving_back import REASON as GIVEN_BACK
 from worker_core.core.life import Life
 from worker_core.core.recent_ends import RecentEnds
 from worker_core.core.troubles import clock_words
@@ -12,6 +13,7 @@ from worker_core.wire.status import (
     AuthorizationShown,
     ContainmentShown,
     DeviceLoad,
+    GivenBackShown,
     GpuShown,
     JobShown,
     ModesShown,
@@ -22,7 +24,7 @@ from worker_core.wire.status import (
     WorkerStatus,
 )
 from worker_core.wire.versions import is_older
-from worker_core.wire.vocabulary import Reason, WorkerState
+from worker_core.wire.vocabulary import Reason, WorkerState, stricter
 
 CLOCK_WRONG_FROM_S = 300.0
 _BLOCKING: tuple[Reason, ...] = (
@@ -79,6 +81,7 @@ class Facts:
     pairing: PairingShown | None = None
     credential_store: str | None = None
     embedded_coordinator: bool = False
+    given_back: GivenBackShown | None = None
     ends: RecentEnds = field(default_factory=RecentEnds)
     coordinator_version: str = ""
     may_run_s: float = 0.0
@@ -112,6 +115,7 @@ def show(facts: Facts) -> WorkerStatus:
         job_ends=facts.ends.count,
         ended=facts.ends.shown(),
         update=_update(facts),
+        given_back=facts.given_back,
     )
 
 
@@ -154,7 +158,9 @@ def _reasons(facts: Facts, state: WorkerState) -> tuple[Reason, ...]:
         return (*copied, *(reason for reason in facts.troubles if reason in _OF_THE_DISK))
     reasons: list[Reason] = []
     if state in ("paused", "draining", "problem", "offline") or facts.life.slot != "free":
-        reasons += {"run": [], "drain": ["drained"], "stop": ["stopped"]}[facts.life.mode]
+        asked = stricter(stricter(facts.life.console, facts.life.here), facts.life.leaving)
+        reasons += {"run": [], "drain": ["drained"], "stop": ["stopped"]}[asked]
+        reasons += [GIVEN_BACK] if facts.given_back is not None else []
     if _without_contact(facts):
         reasons.append("coordinator-unreachable")
     reasons += _barred(facts.life)

@@ -16,6 +16,7 @@ from worker_core.core.admission import Admission
 from worker_core.core.correspondence import Correspondence
 from worker_core.core.departure import Departure, LeaveHow
 from worker_core.core.enrollment import Enrollment, Farewell, read_enrollment, read_farewell
+from worker_core.core.giving_back import GivingBack
 from worker_core.core.gpu_care import GpuCare
 from worker_core.core.knowledge import Knowledge
 from worker_core.core.life import Action, Decline, Life, advance
@@ -61,14 +62,16 @@ class Worker:
         foreign, enrollment = _foreign(enrollment, sources)
         machine = MachineView(sources, paths, settings, resolve_runtime)
         gpu_care = GpuCare(sources.gpus, journal, clock, resolve_runtime, self._may_take_anew)
+        giving_back = GivingBack(journal, clock)
         self.known = Knowledge(
             clock=clock,
             machine=machine,
             gpu_care=gpu_care,
+            giving_back=giving_back,
             pid=os.getpid(),
             started_by=started_by,
             started_at=clock.now(),
-            life=_first_life(enrollment, farewell, journal.local_mode()),
+            life=_first_life(enrollment, farewell, journal.local_mode(), giving_back.mode),
             enrollment=enrollment,
             foreign=foreign,
             farewell=farewell,
@@ -112,6 +115,7 @@ class Worker:
         self.known.life, actions = advance(before, event)
         if self.known.life.phase != before.phase:
             log.info("now %s, after: %s", self.known.life.phase, _in_words(event))
+        self.known.giving_back.note_slot(free=self.known.life.slot == "free")
         if self.known.life.slot == "free":
             self.slot_free.set()
         else:
@@ -164,6 +168,22 @@ class Worker:
             await self.journal.set_local_mode(mode)
         finally:  # a full disk keeps nobody from stopping a job
             self.feed(lives.LocalMode(mode, now))
+            if mode == "run":  # a person who resumes wants jobs now
+                await self.take_again()
+
+    async def give_back(self, until: float | None) -> None:
+        """Free the GPU for its owner, until a moment or until they resume; raises JournalError as set_mode does."""
+        try:
+            await self.known.giving_back.begin(until)
+        finally:
+            self.feed(lives.OwnerMode(self.known.giving_back.mode))
+
+    async def take_again(self) -> None:
+        """The owner's time is over; raises JournalError when a restart would not know."""
+        try:
+            await self.known.giving_back.end()
+        finally:
+            self.feed(lives.OwnerMode(self.known.giving_back.mode))
 
     async def begin_pairing(self, args: PairArgs) -> OpenPairing:
         """Start pairing; raises PairingRefused."""
@@ -269,10 +289,10 @@ class Worker:
         await self._cache.sweep()
 
 
-def _first_life(enrollment: Enrollment | None, farewell: Farewell | None, here: Mode) -> Life:
+def _first_life(enrollment: Enrollment | None, farewell: Farewell | None, here: Mode, owner: Mode) -> Life:
     if enrollment is not None:
-        return Life("starting", here=here)
-    return Life("revoked" if farewell is not None else "unpaired", here=here)
+        return Life("starting", here=here, owner=owner)
+    return Life("revoked" if farewell is not None else "unpaired", here=here, owner=owner)
 
 
 def _foreign(enrollment: Enrollment | None, sources: Sources) -> tuple[Enrollment | None, Enrollment | None]:

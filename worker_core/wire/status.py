@@ -73,8 +73,9 @@ class GivenBackShown(_Shown):
     """Seconds since 1970, as ``until``."""
     until: float | None = None
     """When jobs are taken again by itself; None when a person has to resume."""
+    freed: bool = True
     freed_s: float | None = None
-    """How long it took until the GPU was free; None while it is not."""
+    """How long it took until the GPU was free; None while it is not, and where nobody measured it."""
 
 
 class UpdateShown(_Shown):

@@ -84,7 +84,7 @@ Reason = str
 ``upgrade-required``, ``copied-home``, ``asks-for-renewal``, ``disk-full``, ``journal-unwritable``,
 ``outbox-full``, ``disk-slow``, ``device-missing``, ``no-containment``, ``job-stuck``,
 ``gpu-quarantined``, ``gpu-untested``, ``gpu-memory-held``, ``gpu-busy``, ``gpu-session``, ``gpu-silent``,
-``owner:<rule>``."""
+``owner:given-back`` while the owner has the machine back, ``owner:<rule>``."""
 
 
 def stricter(one: Mode, other: Mode) -> Mode:

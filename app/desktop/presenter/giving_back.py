@@ -63,10 +63,11 @@ def promise(given: GivenBackShown | None, now: datetime) -> str:
     """Say what became of it: being freed, freed in so many seconds, and when jobs come back."""
     if given is None:
         return ""
-    if given.freed_s is None:
+    if not given.freed:
         return "Saving a checkpoint and freeing the GPU"
-    freed = f"Freed in {format_duration(max(1.0, given.freed_s))}"
-    return f"{freed}; {ends(given, now)}"
+    if given.freed_s is None or given.freed_s < 0.5:
+        return f"The GPU is {ends(given, now)}"
+    return f"Freed in {format_duration(max(1.0, given.freed_s))}; {ends(given, now)}"
 
 
 def ends(given: GivenBackShown, now: datetime) -> str:

@@ -41,6 +41,8 @@ def reason_in_words(reason: str) -> str:
     known = _REASONS.get(reason)
     if known:
         return known
+    if reason == "owner:given-back":
+        return "You have the GPU."
     if reason.startswith("owner:"):
         return f"Paused by your rule “{reason.removeprefix('owner:')}”."
     return f"Reason: {reason}."
