@@ -76,6 +76,7 @@ app.command("status", cls=Command, rich_help_panel=_HERE)(worker_commands.status
 app.command("drain", cls=Command, rich_help_panel=_HERE)(worker_commands.drain)
 app.command("stop", cls=Command, rich_help_panel=_HERE)(worker_commands.stop)
 app.command("resume", cls=Command, rich_help_panel=_HERE)(worker_commands.resume)
+app.command("give-back", cls=Command, rich_help_panel=_HERE)(worker_commands.give_back)
 app.command("quit", cls=Command, rich_help_panel=_HERE)(worker_commands.quit_core)
 app.command("unpair", cls=Command, rich_help_panel=_HERE)(worker_commands.unpair)
 app.command("login", cls=Command, rich_help_panel=_CONSOLE)(console_commands.login)

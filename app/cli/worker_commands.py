@@ -15,13 +15,15 @@ from app.cli.status_view import show_status
 from app.cli.terminal import Terminal
 from worker_core.control.client import ControlClient, ControlError, CoreBusy, CoreGone, CoreNotRunning
 from worker_core.control.endpoint import BadEndpoint
-from worker_core.control.messages import ModeArgs, QuitArgs
+from worker_core.control.messages import GiveBackArgs, ModeArgs, QuitArgs
 from worker_core.machine.paths import Paths, find_paths
 from worker_core.wire.codec import convert
+from worker_core.wire.durations import BadDuration, format_duration, parse_duration
 from worker_core.wire.status import WorkerStatus
 
 _QUIT_WAIT_S = 330.0
 """The longest grace a job may have, and some time to leave."""
+_LOOK_S = 0.25
 
 
 @contextmanager
@@ -93,6 +95,36 @@ def stop(
 def resume(context: typer.Context) -> int:
     """Take jobs again."""
     return _set_mode(context, ModeArgs(mode="run"), "Resumed: this worker may take jobs.")
+
+
+def give_back(
+    context: typer.Context,
+    length: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="How long, such as 2h; without it until: stoker resume.")
+    ] = None,
+) -> int:
+    """Have the GPU to yourself: save a checkpoint, free it, and take jobs again when the time is over."""
+    terminal = terminal_of(context, json=False)
+    until = None if length is None else time.time() + _seconds(length)
+    with core(find_paths()) as client:
+        client.request("give-back", GiveBackArgs(until=until))
+        begun = time.monotonic()
+        while (given := client.status().given_back) is not None and not given.freed:
+            if time.monotonic() - begun > _QUIT_WAIT_S:
+                raise CliError("The GPU is not free yet.", cure="Look again with: stoker status", code="slow")
+            time.sleep(_LOOK_S)
+    took_s = given.freed_s or 0.0 if given is not None else 0.0
+    terminal.done(f"The GPU is free after {format_duration(took_s)}." if took_s >= 1 else "The GPU is free.")
+    when = f"{time.strftime('%d %b %H:%M', time.localtime(until))}, or with" if until is not None else "with"
+    terminal.say(f"  Jobs are taken again {when}: stoker resume")
+    return 0
+
+
+def _seconds(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except BadDuration as error:
+        raise WrongUsage(f"{error}.", code="bad-duration") from error
 
 
 def _set_mode(context: typer.Context, wanted: ModeArgs, text: str) -> int:

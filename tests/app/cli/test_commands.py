@@ -23,6 +23,7 @@ COMMANDS = [
     "drain",
     "stop",
     "resume",
+    "give-back",
     "quit",
     "unpair",
     "login",
@@ -93,7 +94,7 @@ def test_wrong_usage_exits_2_with_words_and_no_traceback(argv: list[str], capsys
     assert "Traceback" not in captured.err
 
 
-@pytest.mark.parametrize("argv", [["drain"], ["stop"], ["resume"], ["quit"], ["unpair"], ["status"]])
+@pytest.mark.parametrize("argv", [["drain"], ["stop"], ["resume"], ["give-back"], ["quit"], ["unpair"], ["status"]])
 def test_commands_about_this_worker_exit_3_when_none_runs(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(argv) == 3
     assert "No worker runs here." in capsys.readouterr().err
