@@ -131,6 +131,7 @@ class RlSession:
     def _start_or_resume(self) -> None:
         for warning in self._warnings:
             self._reporter.log(f"simulator: {warning}")
+        self._reporter.log(self._team.describe(self._device))
         if self._resume is None:
             self._team.start(snapshot.simulator_seeds(self._plan.seed, self._plan.simulators))
             return

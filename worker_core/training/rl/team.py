@@ -85,6 +85,13 @@ class Team:
         self._choice = _Choice()
         self._learned_alone = False
 
+    def describe(self, device: str) -> str:
+        """Say how this training is worked on."""
+        by = "NumPy, by hand" if isinstance(self.learner.descent, NumpyDescent) else "torch"
+        processes = 1 + len(self._mates)
+        in_words = "one process" if processes == 1 else f"{processes} processes"
+        return f"learning with {by}, on {device}; {self._plan.simulators} simulators in {in_words}"
+
     def start(self, seeds: list[int]) -> None:
         """Begin the first episodes with an untrained policy."""
         for shard, simulators in self._simulators.items():
