@@ -5,6 +5,7 @@ https://developer.apple.com/library/archive/documentation/MacOSX/Conceptual/BPSy
 
 import plistlib
 from pathlib import Path
+from xml.parsers.expat import ExpatError
 
 from app.desktop.platform.start import Start
 from worker_core.machine.atomic_files import write_file
@@ -32,7 +33,7 @@ class LaunchAgent:
         """Whether the agent says so itself; what the system's settings switch off is kept and obeyed elsewhere."""
         try:
             return bool(plistlib.loads((self.read() or "").encode()).get("Disabled"))
-        except (plistlib.InvalidFileException, ValueError, AttributeError):
+        except (plistlib.InvalidFileException, ExpatError, ValueError, AttributeError):
             return False  # not one of ours any more: it is written anew
 
     def expected(self) -> str:

@@ -23,7 +23,12 @@ def texts(window: StatusWindow) -> str:
 def test_every_command_of_the_menu_is_a_button(link: Wired, owner: QObject) -> None:
     window = StatusWindow(link.store)
     buttons = {made.objectName() for made in window.findChildren(QPushButton)}
-    commands = {item.id for item in menu(Situation()) if not item.is_separator} - {"headline", "detail", "next", "status"}
+    commands = {item.id for item in menu(Situation()) if not item.is_separator} - {
+        "headline",
+        "detail",
+        "next",
+        "status",
+    }
     assert commands <= buttons
     window.deleteLater()
 
