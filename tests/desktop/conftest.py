@@ -52,10 +52,21 @@ def launch(tmp_path: Path, display: Display, bus: Bus) -> Iterator[Launch]:
         home: Path = tmp_path,
         patience_s: float | None = None,
         grace_s: float | None = None,
+        detached: bool = False,
         **environment: str,
     ) -> DesktopProcess:
-        waits = {"patience_s": patience_s, "grace_s": grace_s}
-        started.append(DesktopProcess(home, display, bus, *arguments, **waits, **environment))  # type: ignore[arg-type]
+        started.append(
+            DesktopProcess(
+                home,
+                display,
+                bus,
+                *arguments,
+                patience_s=patience_s,
+                grace_s=grace_s,
+                detached=detached,
+                **environment,
+            )
+        )
         return started[-1]
 
     yield start

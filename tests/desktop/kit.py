@@ -82,6 +82,17 @@ class TrayHost:
         shown = [entry for entry in self.ask("menu")["children"] if entry["visible"] and entry["type"] == "standard"]
         return {entry["label"].replace("_", "").replace("&", ""): entry for entry in shown}
 
+    def find(self, label: str) -> dict[str, Any]:
+        """Return an entry of the menu or of a submenu by its plain label, waiting until there is one."""
+
+        def look(entry: dict[str, Any]) -> dict[str, Any] | None:
+            if entry["label"].replace("_", "").replace("&", "") == label:
+                return entry
+            return next((found for child in entry["children"] if (found := look(child))), None)
+
+        self.item()
+        return wait_for(lambda: look(self.ask("menu")), what=f"the entry {label!r}")
+
     def wait_for_notice(self, text: str, *, after: int = 0) -> dict[str, Any]:
         """Return the first notification with ``text`` in its summary, leaving out the ``after`` oldest."""
 
@@ -111,6 +122,7 @@ class DesktopProcess:
         *arguments: str,
         patience_s: float | None = None,
         grace_s: float | None = None,
+        detached: bool = False,
         **environment: str,
     ) -> None:
         self.home = home
@@ -131,8 +143,10 @@ class DesktopProcess:
         variables.pop("WAYLAND_DISPLAY", None)
         self._stderr = home / f"stderr-{time.monotonic_ns()}"
         self._errors = self._stderr.open("wb")
+        # A windowed program has no place to write to: Python has no sys.stderr then.
+        wrapped = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"] if detached else []
         self.process = subprocess.Popen(
-            [sys.executable, *_program(patience_s, grace_s), "app", *arguments],
+            [*wrapped, sys.executable, *_program(patience_s, grace_s), "app", *arguments],
             env=variables | environment,
             stderr=self._errors,
         )

@@ -65,6 +65,8 @@ class NoticeWatch(QObject):
 
     def close(self) -> None:
         """Stop looking."""
+        self._store.changed.disconnect(self._look)
+        self._prefs.changed.disconnect(self._look)
         self._tick.stop()
         self._timer.stop()
         if self._notifier is not None:
