@@ -138,7 +138,9 @@ class NumpyDescent:
     def differentiate(self, rows: Batch, count: int, slot: Floats, *, told: bool) -> None:
         gradient = self._views_of(slot)
         sums = slot[-SUMS:] if told else None
-        outputs, values = self._joint.forward(rows.inputs)
+        # A slice's rows may lie a power of two apart, where they push each other out of the processor's cache.
+        inputs = np.ascontiguousarray(rows.inputs)
+        outputs, values = self._joint.forward(inputs)
         actions = self._policy.actions
         if isinstance(actions, BoxActions):
             slopes = self._gaussian_slopes(outputs, rows, count, gradient.log_std, sums)
@@ -148,7 +150,7 @@ class NumpyDescent:
         if sums is not None:
             sums[1] = errors @ errors
         errors *= np.float32(2 * self._settings.vf_coef / count)
-        self._joint.backward(rows.inputs, slopes, errors[None], gradient)
+        self._joint.backward(inputs, slopes, errors[None], gradient)
 
     def descend(self, slots: Floats, count: int, learning_rate: float, *, told: bool) -> Figures | None:
         if len(slots) == 1:
