@@ -5,6 +5,7 @@ shared board, and take the same steps of Adam from the same sums. Between update
 comes next over a pipe, and hears of the episodes that ended.
 """
 
+import atexit
 import multiprocessing
 import signal
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +114,8 @@ class Mate:
         self._process = context.Process(target=serve, args=arguments, name=f"simulators {shard}", daemon=True)
         self._process.start()
         theirs.close()
+        # Python would wait at its own end for a process that waits for us.
+        atexit.register(self.leave)
 
     def say(self, order: Order) -> None:
         """Tell it what to do."""
@@ -134,13 +137,14 @@ class Mate:
             raise FailedElsewhere(said.error)
         return said
 
-    def check(self) -> None:
-        """Raise :class:`FailedElsewhere` when it is gone, or has said that it failed."""
-        if self._pipe.poll() or not self._process.is_alive():
-            raise RuntimeError(f"the process of shard {self.shard} spoke out of turn: {self.answer()!r}")
+    @property
+    def spoken(self) -> bool:
+        """Whether it said something that was not heard yet, or is gone."""
+        return self._pipe.poll() or not self._process.is_alive()
 
     def leave(self) -> None:
         """End it."""
+        atexit.unregister(self.leave)
         self._pipe.close()
         self._process.join(_LEAVE_S)
         if self._process.is_alive():
@@ -169,13 +173,12 @@ def serve(pipe: Connection, plan: Plan, code: Path, shape: Shape, memory: Any, s
     sys.dont_write_bytecode = True
     board = Board(shape, memory)
 
-    def check() -> None:
-        if pipe.poll():
-            raise EOFError
+    def leave() -> NoReturn:
+        raise EOFError
 
-    meeting = SpinMeeting(board.arrivals, shard, processes, check)
+    meeting = SpinMeeting(board.arrivals, shard, processes, pipe.poll, leave)
     try:
-        served = _Served(pipe, plan, code, board, meeting, shard, check)
+        served = _Served(pipe, plan, code, board, meeting, shard)
         try:
             served.obey()
         finally:
@@ -198,7 +201,6 @@ class _Served:
         board: Board,
         meeting: SpinMeeting,
         shard: int,
-        check: Callable[[], None],
     ) -> None:
         snapshot.seed_generators(plan.seed + shard)
         make, observations, self._learner = build(plan, code)
@@ -207,7 +209,7 @@ class _Served:
         self._simulators = Simulators(make, end - first, observations, actions, first)
         self._worker = PpoWorker(self._learner, board, {shard: self._simulators}, meeting)
         self._worker.seed = plan.seed
-        self._pipe, self._board, self._shard, self._check = pipe, board, shard, check
+        self._pipe, self._board, self._shard = pipe, board, shard
         self._look_at = 0.0
 
     def close(self) -> None:
@@ -219,7 +221,8 @@ class _Served:
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + _LOOK_EVERY_S
-            self._check()
+            if self._pipe.poll():
+                raise EOFError
 
     def obey(self) -> None:
         """Do what comes over the pipe until it is closed."""

@@ -7,6 +7,7 @@ owner, or another job, uses the cores, nothing is burnt that they could have had
 import os
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +22,26 @@ _yield = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
 class SpinMeeting:
-    """A meeting of the processes that share ``arrivals``; ``check`` raises when one of them is gone.
+    """A meeting of the processes that share ``arrivals``.
+
+    ``spoken`` tells whether another process said something, which it does only behind a meeting, or is gone; then
+    whoever it is will not come any more, and ``fail`` raises what became of it.
 
     It rests on other processors seeing writes in the order in which they were made, which x86 promises.
     """
 
-    def __init__(self, arrivals: NDArray[np.int64], rank: int, processes: int, check: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        arrivals: NDArray[np.int64],
+        rank: int,
+        processes: int,
+        spoken: Callable[[], bool],
+        fail: Callable[[], NoReturn],
+    ) -> None:
         self._arrivals = arrivals.data
         self._mine = rank * _LINE
         self._others = [other * _LINE for other in range(processes) if other != rank]
-        self._check = check
+        self._spoken, self._fail = spoken, fail
         self._count = 0
 
     def meet(self) -> None:
@@ -54,5 +65,6 @@ class SpinMeeting:
                 _yield()
             else:
                 time.sleep(_NAP_S)
-            if looks % _CHECK_EVERY == 0:
-                self._check()
+            # It may have come between our two looks, and have said what it says behind the meeting.
+            if looks % _CHECK_EVERY == 0 and self._spoken() and arrivals[other] < count:
+                self._fail()

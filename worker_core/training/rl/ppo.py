@@ -189,6 +189,8 @@ class PpoWorker:
         rows = Batch(
             rollout.inputs, rollout.chosen, *(c.ravel() for c in (rollout.old, rollout.advantages, rollout.returns))
         )
+        # All processes have met since the last minibatch, and they may not all have learned from that rollout.
+        self._parity = 0
         order_of = generator(self.seed, _ORDER, update)
         figures: list[Figures] = []
         for number in range(settings.n_epochs):

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,9 @@ class Team:
         for shard in own:
             first, end = shape.bounds(plan.simulators, shard)
             self._simulators[shard] = Simulators(make, end - first, observations, actions, first)
-        self._together = SpinMeeting(self._board.arrivals, 0, shards, self._check) if self._mates else Alone()
+        self._together = (
+            SpinMeeting(self._board.arrivals, 0, shards, self._spoken, self._fail) if self._mates else Alone()
+        )
         self._worker = PpoWorker(learner, self._board, self._simulators, self._together)
         self._worker.seed = plan.seed
         self._choice = _Choice()
@@ -208,9 +210,14 @@ class Team:
             mate.leave()
         self._mates = []
 
-    def _check(self) -> None:
+    def _spoken(self) -> bool:
+        return any(mate.spoken for mate in self._mates)
+
+    def _fail(self) -> NoReturn:
         for mate in self._mates:
-            mate.check()
+            if mate.spoken:
+                raise RuntimeError(f"shard {mate.shard} missed a meeting and said {mate.answer()!r}")
+        raise RuntimeError("a shard missed a meeting")
 
     def _publish(self) -> None:
         descent = self.learner.descent
