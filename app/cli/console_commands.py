@@ -145,7 +145,7 @@ def worker(
             _confirm_revoke(target)
         changed = _act(client, target.id, action)
     terminal.done(_told(changed, action), changed)
-    if not json:
+    if not json and action != "revoke":
         when = "  It is now " if _knows(changed, action) else "  Until then it is "
         terminal.words.print(Text(when).append_text(styled_state(changed.state, changed.reasons)))
     return 0

@@ -39,6 +39,7 @@ def examine(paths: Paths) -> list[Finding]:
         ("python", _python),
         ("torch", _torch),
         ("sqlite", _sqlite),
+        ("user", _user),
         ("home", _home),
         ("disk", _disk),
         ("journal", journal_findings),
@@ -66,6 +67,18 @@ def _python(paths: Paths) -> Iterator[Finding]:
         state="ok" if fine else "problem",
         text=f"Python {version} at {sys.executable}",
         cure="" if fine else "Install Python 3.11 or newer.",
+    )
+
+
+def _user(paths: Paths) -> Iterator[Finding]:
+    if sys.platform == "win32":
+        return
+    as_root = os.geteuid() == 0
+    yield Finding(
+        name="user",
+        state="warning" if as_root else "ok",
+        text="It runs as root: limits on processes do not hold for its jobs" if as_root else "An ordinary user",
+        cure="Run the worker as an ordinary user." if as_root else "",
     )
 
 

@@ -54,6 +54,8 @@ def _status_rows(status: WorkerStatus) -> Iterable[tuple[str, Text]]:
     yield "State", styled_state(status.state, status.reasons)
     if status.detail:
         yield "", Text(status.detail)
+    if status.state in ("unpaired", "revoked"):
+        yield "", Text("Pair it with: stoker pair --coordinator URL --email YOU")
     if status.worker:
         yield "Worker", Text(_worker_line(status.worker))
     if status.coordinator:

@@ -298,7 +298,7 @@ class Slot:
         except Exception:
             log.exception("the run of job %s failed; what is left of it is wound up", row.job_id)
             end = await insist(lambda: self._wind_up(row))
-        log.info("job %s attempt %d ended: %s %s", row.job_id, row.ordinal, end.how, end.outcome or "")
+        log.info("job %s attempt %d ended: %s", row.job_id, row.ordinal, end.outcome or end.how)
         await self._conclude(row, end)
         self._host.feed(JobGone())
 

@@ -107,3 +107,9 @@ def test_a_session_without_display_or_tray_host_is_told(tmp_path: Path, monkeypa
     gone = {"DISPLAY": ":0", "DBUS_SESSION_BUS_ADDRESS": f"unix:path={tmp_path}/none"}
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", gone["DBUS_SESSION_BUS_ADDRESS"])
     assert [fault.name for fault in session_faults(gone)] == ["tray"]
+
+
+@pytest.mark.parametrize(("uid", "state"), [(0, "warning"), (1000, "ok")])
+def test_a_worker_of_root_is_advised_against(uid: int, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: uid)
+    assert _findings()["user"].state == state
