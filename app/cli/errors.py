@@ -81,8 +81,8 @@ class AnotherRuns(CliError):
 _CURES = {
     "not-signed-in": "Run: stoker login --coordinator URL",
     "bad-credentials": "Check the e-mail and the password.",
-    "step-up-required": "On the coordinator's host: stoker-coordinator token add EMAIL; give its token as STOKER_TOKEN.",
-    "forbidden": "On the coordinator's host: stoker-coordinator token add EMAIL; give its token as STOKER_TOKEN.",
+    "step-up-required": "Set STOKER_TOKEN to a token made on its host: stoker-coordinator token add EMAIL.",
+    "forbidden": "Set STOKER_TOKEN to a token made on its host: stoker-coordinator token add EMAIL.",
     "code-not-found": "Check the code; codes are good for 15 minutes and for the e-mail they were made with.",
     "pairing-expired": "Start again on the workstation: stoker pair",
     "name-taken": "Choose another name with --name.",
