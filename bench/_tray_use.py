@@ -22,7 +22,8 @@ from worker_core.machine.paths import find_paths
 
 WARM_UP = 60
 SETTLE_S = 2.0
-WINDOWS = ("status", "metrics", "pair")
+WINDOWS = (*("status", "metrics") * 10, "pair")
+"""What is opened in turn. A worker is paired seldom."""
 
 
 def main() -> int:

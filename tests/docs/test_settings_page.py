@@ -10,6 +10,7 @@ import pytest
 from coordinator.settings import Settings as CoordinatorSettings
 from worker_core.core.settings import Settings as WorkerSettings
 from worker_core.machine.sources import Script
+from worker_core.wire.owner_rules import OwnerRules
 from worker_core.wire.session import Parameters
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +20,7 @@ SOURCES = [path for folder in ("worker_core", "coordinator", "app") for path in 
 VARIABLE = re.compile(r"STOKER_[A-Z][A-Z_]*[A-Z]")
 KINDS: dict[str, type[msgspec.Struct]] = {
     "Worker: `settings.json`": WorkerSettings,
+    "Worker: `rules`": OwnerRules,
     "Coordinator: `coordinator.toml`": CoordinatorSettings,
     "Scripted readings": Script,
 }
@@ -26,10 +28,17 @@ KINDS: dict[str, type[msgspec.Struct]] = {
 
 def rows(kind: type[msgspec.Struct]) -> list[str]:
     return [
-        f"| `{field.name}` | {'–' if field.default is None else f'`{json.dumps(field.default)}`'} | "
+        f"| `{field.name}` | {_default(field.default)} | "
         for field in msgspec.structs.fields(kind)
         if field.name != "worker"
     ]
+
+
+def _default(value: object) -> str:
+    """Return a default as the page writes it; all of an object of settings may be left out."""
+    if value is None:
+        return "–"
+    return "`{}`" if isinstance(value, msgspec.Struct) else f"`{json.dumps(value)}`"
 
 
 @pytest.mark.parametrize("section", KINDS)

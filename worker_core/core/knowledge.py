@@ -9,6 +9,7 @@ from worker_core.core.life import Life
 from worker_core.core.machine_view import MachineView
 from worker_core.core.pairings import OpenPairing
 from worker_core.core.recent_ends import RecentEnds
+from worker_core.core.rules.duty import OwnerDuty
 from worker_core.core.shown import Facts
 from worker_core.core.troubles import Troubles
 from worker_core.core.version import VERSION
@@ -28,6 +29,7 @@ class Knowledge:
     machine: MachineView
     gpu_care: GpuCare
     giving_back: GivingBack
+    owner: OwnerDuty
     pid: int
     started_by: str
     life: Life = field(default_factory=Life)
@@ -108,6 +110,8 @@ class Knowledge:
             embedded_coordinator=self.embedded_coordinator,
             ends=ends,
             given_back=self.giving_back.shown(),
+            owner=self.owner.shown(),
+            owner_reasons=self.owner.reasons(),
             coordinator_version=self.contact.connection.coordinator_version if self.contact is not None else "",
             may_run_s=self.may_run_s,
         )

@@ -35,6 +35,7 @@ HOUSEKEEPING_S = 3600.0
 KEY_CHECK_S = 3600.0
 _REFRESH_WATCHED_S = 5.0
 _REFRESH_IDLE_S = 30.0
+_WORKING = ("running", "finishing", "stopping")
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ class Rounds:
         finally:
             await self._looking.end()
             await self._returning.end()
+            await self._known.owner.end()
             if self._schedule is not None:
                 self._schedule.stop()
                 self._schedule, self._check_s = None, 0.0
@@ -150,6 +152,7 @@ class Rounds:
         """Take jobs again when the owner's time is over."""
         if self._known.giving_back.is_over and not self._returning.under_way:
             self._returning.start(self._take_again())
+        self._known.owner.mind(self._known.machine.gpus, runs=self._known.life.slot in _WORKING)
 
     async def _take_again(self) -> None:
         try:
@@ -158,7 +161,8 @@ class Rounds:
             log.warning("that the owner's time is over could not be written down: %s", error)
 
     def _mind_machine(self, reading: Reading) -> None:
-        due_s = _REFRESH_WATCHED_S if self.watched else _REFRESH_IDLE_S
+        hurries = self.watched or self._known.owner.rules.max_gpu_c > 0
+        due_s = _REFRESH_WATCHED_S if hurries else _REFRESH_IDLE_S
         if self._looking.under_way or reading.now - self._refreshed_at < due_s:
             return
         self._refreshed_at = reading.now

@@ -11,6 +11,7 @@ from worker_core.link.route import Route
 from worker_core.machine.atomic_files import private_folder, write_file
 from worker_core.machine.paths import Paths
 from worker_core.wire.codec import BadMessage, Count, Message, decode, encode
+from worker_core.wire.owner_rules import OwnerRules
 
 GIB = 1 << 30
 
@@ -52,6 +53,8 @@ class Settings(Message):
     """Folders that jobs may read beside the system and their Python, such as one with data sets."""
     min_free_bytes: Count = 2 * GIB
     """With less space than this no job is taken."""
+    rules: OwnerRules = OwnerRules()
+    """When this machine may train."""
     log_level: Literal["debug", "info", "warning"] = "info"
 
     def route(self) -> Route:

@@ -18,6 +18,7 @@ from worker_core.wire.status import (
     JobShown,
     ModesShown,
     OutboxShown,
+    OwnerShown,
     PairingShown,
     UpdateShown,
     WorkerShown,
@@ -82,6 +83,8 @@ class Facts:
     credential_store: str | None = None
     embedded_coordinator: bool = False
     given_back: GivenBackShown | None = None
+    owner: OwnerShown = field(default_factory=OwnerShown)
+    owner_reasons: tuple[Reason, ...] = ()
     ends: RecentEnds = field(default_factory=RecentEnds)
     coordinator_version: str = ""
     may_run_s: float = 0.0
@@ -116,6 +119,7 @@ def show(facts: Facts) -> WorkerStatus:
         ended=facts.ends.shown(),
         update=_update(facts),
         given_back=facts.given_back,
+        owner=facts.owner,
     )
 
 
@@ -161,6 +165,7 @@ def _reasons(facts: Facts, state: WorkerState) -> tuple[Reason, ...]:
         asked = stricter(stricter(facts.life.console, facts.life.here), facts.life.leaving)
         reasons += {"run": [], "drain": ["drained"], "stop": ["stopped"]}[asked]
         reasons += [GIVEN_BACK] if facts.given_back is not None else []
+        reasons += facts.owner_reasons
     if _without_contact(facts):
         reasons.append("coordinator-unreachable")
     reasons += _barred(facts.life)

@@ -22,6 +22,7 @@ from worker_core.core.knowledge import Knowledge
 from worker_core.core.life import Action, Decline, Life, advance
 from worker_core.core.machine_view import MachineView
 from worker_core.core.pairings import OpenPairing, PairingDesk
+from worker_core.core.rules.duty import OwnerDuty
 from worker_core.core.settings import Settings
 from worker_core.core.shown import show
 from worker_core.core.slot import Slot
@@ -35,7 +36,7 @@ from worker_core.machine.paths import Paths
 from worker_core.machine.sources import Sources
 from worker_core.wire.events import Metric
 from worker_core.wire.status import WorkerStatus
-from worker_core.wire.vocabulary import Mode, ReleaseReason
+from worker_core.wire.vocabulary import Mode, ReleaseReason, stricter
 from worker_core.wire.work import Limits
 
 log = logging.getLogger(__name__)
@@ -63,15 +64,19 @@ class Worker:
         machine = MachineView(sources, paths, settings, resolve_runtime)
         gpu_care = GpuCare(sources.gpus, journal, clock, resolve_runtime, self._may_take_anew)
         giving_back = GivingBack(journal, clock)
+        owner = OwnerDuty(settings.rules, sources.owner, sources.awake, clock, machine.gpus, self._owner_changed)
         self.known = Knowledge(
             clock=clock,
             machine=machine,
             gpu_care=gpu_care,
             giving_back=giving_back,
+            owner=owner,
             pid=os.getpid(),
             started_by=started_by,
             started_at=clock.now(),
-            life=_first_life(enrollment, farewell, journal.local_mode(), giving_back.mode),
+            life=_first_life(
+                enrollment, farewell, journal.local_mode(), stricter(giving_back.mode, owner.verdict.mode)
+            ),
             enrollment=enrollment,
             foreign=foreign,
             farewell=farewell,
@@ -176,14 +181,22 @@ class Worker:
         try:
             await self.known.giving_back.begin(until)
         finally:
-            self.feed(lives.OwnerMode(self.known.giving_back.mode))
+            self._owner_changed()
+
+    def _owner_changed(self) -> None:
+        """The owner's time with the machine, or a rule of theirs, began or ended."""
+        wanted = stricter(self.known.giving_back.mode, self.known.owner.mode)
+        if wanted != self.known.life.owner:
+            self.feed(lives.OwnerMode(wanted))
+        else:
+            self.changed()
 
     async def take_again(self) -> None:
         """The owner's time is over; raises JournalError when a restart would not know."""
         try:
             await self.known.giving_back.end()
         finally:
-            self.feed(lives.OwnerMode(self.known.giving_back.mode))
+            self._owner_changed()
 
     async def begin_pairing(self, args: PairArgs) -> OpenPairing:
         """Start pairing; raises PairingRefused."""

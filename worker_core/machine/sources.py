@@ -14,10 +14,13 @@ from typing import Protocol
 from worker_core.machine.clocks import Clock, SystemClock
 from worker_core.machine.gpus import NvidiaGpus
 from worker_core.machine.host import DiskSpace, disk_space
+from worker_core.machine.keep_awake import KeepAwake, system_awake
 from worker_core.machine.machine_id import machine_id
+from worker_core.machine.owner_reading import OwnerReading, OwnerSource, SystemOwner
 from worker_core.machine.patient_gpus import PatientGpus
 from worker_core.machine.power import NoPower, PowerSource, PowerState, ScriptedPower
 from worker_core.wire.codec import BadMessage, Count, Message, decode
+from worker_core.wire.owner_rules import OwnerRules
 from worker_core.wire.pairing import Gpu
 from worker_core.wire.probe import ProbeResult
 from worker_core.wire.status import GpuShown
@@ -60,7 +63,11 @@ class Sources:
         disk: DiskSource,
         power: PowerSource,
         computer: Callable[[], str] = machine_id,
+        owner: OwnerSource | None = None,
+        awake: KeepAwake | None = None,
     ) -> None:
+        self.owner: OwnerSource = owner or SystemOwner()
+        self.awake: KeepAwake = awake or system_awake()
         self.computer = computer
         """Which computer this is; nothing where the system does not say."""
         self.clock = clock
@@ -84,6 +91,8 @@ class Script(Message):
     """What a test of a GPU finds, by UUID; a device that is not named here passes."""
     machine_id: str | None = None
     """Which computer this is, as if the home had been copied to another."""
+    owner: OwnerReading | None = None
+    """What the owner's rules read; all of them."""
     power: PowerState | None = None
     """Announces sleep, wake and the machine's end in place of the operating system."""
 
@@ -187,6 +196,18 @@ class ScriptedDisk:
         )
 
 
+class ScriptedOwner:
+    """The script's readings for the owner's rules, or the machine's where it has none."""
+
+    def __init__(self, file: ScriptFile) -> None:
+        self._file = file
+        self._real = SystemOwner()
+
+    def read(self, rules: OwnerRules, gpus: tuple[GpuShown, ...]) -> OwnerReading:
+        scripted = self._file.read().owner
+        return self._real.read(rules, gpus) if scripted is None else scripted
+
+
 def find_sources() -> Sources:
     """Return the sources that the environment chooses."""
     chosen = os.environ.get(SETTING)
@@ -199,7 +220,7 @@ def find_sources() -> Sources:
         scripted = file.read().machine_id
         return machine_id() if scripted is None else scripted
 
-    return Sources(ScriptedClock(file), ScriptedGpus(file), ScriptedDisk(file), power, computer)
+    return Sources(ScriptedClock(file), ScriptedGpus(file), ScriptedDisk(file), power, computer, ScriptedOwner(file))
 
 
 def _system_power() -> PowerSource:

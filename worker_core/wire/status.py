@@ -78,6 +78,35 @@ class GivenBackShown(_Shown):
     """How long it took until the GPU was free; None while it is not, and where nobody measured it."""
 
 
+class RuleShown(_Shown):
+    """One of the owner's rules that holds jobs back now."""
+
+    rule: Word
+    """A :data:`worker_core.wire.owner_rules.RuleName`."""
+    until: float | None = None
+    """When it ends, where that is known (seconds since 1970)."""
+    value: float | None = None
+    """The temperature in °C of ``heat``; the seconds that nobody must use the machine yet of ``in-use``."""
+    detail: str = ""
+    """The program of ``program``."""
+
+
+class OwnerShown(_Shown):
+    """What the owner's rules ask for now."""
+
+    mode: Mode = "run"
+    rules: tuple[RuleShown, ...] = ()
+    changes_at: float | None = None
+    """When the hours begin or end next (seconds since 1970)."""
+    unknown: tuple[Word, ...] = ()
+    """Rules that are set and are off, because this machine does not tell what they need."""
+    idle_source: str = ""
+    """What tells how long nobody used the machine; empty when nothing does."""
+    awake: Literal["", "held", "refused"] = ""
+    """Whether the machine is kept from sleep."""
+    awake_detail: str = ""
+
+
 class UpdateShown(_Shown):
     """The coordinator runs a newer Stoker than this worker."""
 
@@ -173,6 +202,7 @@ class WorkerStatus(_Shown):
     """The last attempts that ended since the core started, the newest last."""
     update: UpdateShown | None = None
     given_back: GivenBackShown | None = None
+    owner: OwnerShown = OwnerShown()
 
 
 PAIRED_STATES: tuple[WorkerState, ...] = (

@@ -1,7 +1,7 @@
 """The status window: everything about this worker, and every command of the tray menu as a button."""
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QAction, QCloseEvent, QHideEvent, QKeySequence, QPixmap, QShortcut, QShowEvent
+from PySide6.QtGui import QAction, QCloseEvent, QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QFormLayout,
     QGridLayout,
@@ -66,6 +66,7 @@ class StatusWindow(QWidget):
         self._flowing: tuple[str, ...] = ()
         """The commands that are laid out."""
         self._choices: tuple[Item, ...] = ()
+        self._drawn: tuple[IconKey, float, bool] | None = None
         self.setWindowTitle("Stoker")
         self.setMinimumWidth(520)
         self._build()
@@ -169,7 +170,7 @@ class StatusWindow(QWidget):
             return
         situation = self._store.situation
         shown = show(situation)
-        self._picture.setPixmap(self._draw_picture(shown.icon))
+        self._show_picture(shown.icon)
         self._picture.setAccessibleName(shown.headline)
         self._headline.setText(shown.headline)
         self._detail.setText(shown.detail)
@@ -191,11 +192,15 @@ class StatusWindow(QWidget):
         if pair.isVisible() and pair.isEnabled() and self.focusWidget() is self._buttons["metrics"]:
             pair.setFocus()
 
-    def _draw_picture(self, key: IconKey) -> QPixmap:
-        ratio = self.devicePixelRatioF()
-        picture = draw(key, "dark" if is_dark() else "light", round(PICTURE_PX * ratio))
+    def _show_picture(self, key: IconKey) -> None:
+        """Draw only what differs: Qt keeps every picture that a label was ever given in its cache."""
+        ratio, dark = self.devicePixelRatioF(), is_dark()
+        if (key, ratio, dark) == self._drawn:
+            return
+        self._drawn = (key, ratio, dark)
+        picture = draw(key, "dark" if dark else "light", round(PICTURE_PX * ratio))
         picture.setDevicePixelRatio(ratio)
-        return picture
+        self._picture.setPixmap(picture)
 
     def _show_job(self, job: JobShown | None) -> None:
         self._bar.setVisible(job is not None)
