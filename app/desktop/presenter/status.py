@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from app.desktop.presenter.giving_back import promise
+from app.desktop.presenter.owner import rules_in_words
 from app.desktop.presenter.situation import Link, Situation
 from app.desktop.presenter.upcoming import upcoming
 from app.desktop.presenter.wording import ago, count, countdown, host_of, left, percent, reasons_in_words
@@ -121,8 +122,10 @@ def _who_paused(status: WorkerStatus) -> str:
         for mode, where in ((status.mode.here, "on this computer"), (status.mode.console, "in the console"))
         if mode is not None and mode in asked
     ]
-    others = tuple(reason for reason in status.reasons if reason not in ("drained", "stopped"))
-    words = " ".join([*by_person, reasons_in_words(others)]).strip()
+    by_rules = rules_in_words(status, datetime.now())
+    told = ("drained", "stopped", *(f"owner:{rule.rule}" for rule in status.owner.rules))
+    others = tuple(reason for reason in status.reasons if reason not in told)
+    words = " ".join(part for part in (*by_person, by_rules, reasons_in_words(others)) if part)
     return words or reasons_in_words(status.reasons) or "No job is taken."
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from app.desktop.presenter.owner import rule_in_words
 from worker_core.wire.codec import Number, number_from_wire
 from worker_core.wire.durations import format_duration
 
@@ -43,6 +44,8 @@ def reason_in_words(reason: str) -> str:
         return known
     if reason == "owner:given-back":
         return "You have the GPU."
+    if reason.startswith("owner:") and (of_rule := rule_in_words(reason.removeprefix("owner:"))) is not None:
+        return of_rule
     if reason.startswith("owner:"):
         return f"Paused by your rule “{reason.removeprefix('owner:')}”."
     return f"Reason: {reason}."

@@ -11,7 +11,7 @@ from worker_core.wire.status import RuleShown
 from worker_core.wire.vocabulary import Mode, stricter
 
 COOLER_BY_C = 10.0
-SPAN_S = 600.0
+SPAN_S = 3600.0
 _SETTLE: Mapping[RuleName, tuple[float, float]] = {
     "in-use": (0.0, 0.0),  # the minutes of idleness are its own delay
     "battery": (0.0, 30.0),

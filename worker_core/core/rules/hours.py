@@ -11,6 +11,7 @@ from worker_core.wire.owner_rules import DAYS, Hours
 
 _WEEK = range(-1, 8)
 """Days to look at, from yesterday, whose span may go on: in a week everything has come once."""
+_SOON = range(-1, 3)
 _NOW = range(-1, 1)
 
 
@@ -26,9 +27,15 @@ def next_change(hours: tuple[Hours, ...], moment: float) -> float | None:
     """Return when the answer of :func:`allowed` changes next; None when it never does."""
     now_allowed = allowed(hours, moment)
     local = datetime.fromtimestamp(moment)
-    borders = {border.timestamp() for span in _spans(hours, local, _WEEK) for border in span}
-    # Local times that a change of the daylight saving time skips or repeats fall on their neighbour.
-    return next((at for at in sorted(borders) if at > moment and allowed(hours, at) != now_allowed), None)
+    for days in (_SOON, _WEEK):  # mostly it is today or tomorrow
+        borders = {border.timestamp() for span in _spans(hours, local, days) for border in span}
+        # What lies beyond the days looked at may have earlier neighbours that were not looked at.
+        known_until = moment + (len(days) - 2) * 86400 - 90_000
+        # Local times that a change of the daylight saving time skips or repeats fall on their neighbour.
+        for at in sorted(borders):
+            if moment < at and (days is _WEEK or at <= known_until) and allowed(hours, at) != now_allowed:
+                return at
+    return None
 
 
 def _spans(hours: Iterable[Hours], local: datetime, days: range) -> Iterable[tuple[datetime, datetime]]:
