@@ -7,7 +7,7 @@ import msgspec
 
 from worker_core.wire.codec import encode
 from worker_core.wire.durations import format_duration
-from worker_core.wire.spec import HealthRule, JobSpec, Ppo, Training, attempt_limits, learned_skill
+from worker_core.wire.spec import HealthRule, JobSpec, Ppo, Restart, Training, attempt_limits, learned_skill
 
 QUICK_CYCLES = 2
 AUTO_DECISIONS = 2_048
@@ -46,6 +46,7 @@ class Plan(msgspec.Struct, frozen=True):
     mode: str
     entry: str
     init: dict[str, object]
+    restart: Restart
     device: str
     max_episode_steps: int | None
     """``None``: the simulator's own limit, or 1,000 where it has none."""
@@ -100,6 +101,7 @@ def resolve(spec: JobSpec) -> Plan:
         mode=spec.mode,
         entry=spec.system.simulator.entry,
         init=spec.system.simulator.init,
+        restart=spec.system.simulator.restart,
         device=training.device,
         max_episode_steps=training.max_episode_steps,
         skill=SkillPlan(skill.name, skill.impl, skill.algorithm, skill.reward, ppo),
@@ -138,6 +140,8 @@ def plan_lines(plan: Plan) -> list[str]:
     return [
         f"{plan.name}: {plan.kind}, mode {plan.mode}, seed {plan.seed}",
         f"simulator      {plan.entry}" + (f" made with {encode(plan.init).decode()}" if plan.init else ""),
+        f"restarts       a simulator that fails is made anew up to {plan.restart.lifetime} times, "
+        f"{plan.restart.per_minute} a minute",
         f"skill          {skill.name}: {skill.impl} by {skill.algorithm}, reward of the {skill.reward}",
         f"cycles         {plan.cycles:,} cycles × {plan.simulators} simulators × {plan.machine_factor} "
         f"(machine {plan.machine}) = {plan.total_cycles:,} cycles",

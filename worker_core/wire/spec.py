@@ -33,7 +33,6 @@ _LATER_KEYS = {
         f"system.skills[0].{key}": _LATER
         for key in ("sensors", "scenarios", "goals", "constraints", "success", "entry", "children")
     },
-    "system.simulator.restart": "is not supported by this version: a simulator lives inside the job",
     "system.simulator.step_timeout_s": "is not supported by this version; limits.silence_seconds ends a job that hangs",
     "training.allocation": "is not supported by this version: there is one trainable skill, which gets every cycle",
 }
@@ -109,6 +108,14 @@ class HealthRule(_Part):
     stall_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 120
 
 
+class Restart(_Part):
+    """How often a simulator that raises an error is made anew before the error ends the job."""
+
+    lifetime: Annotated[int, Meta(ge=0, le=1_000)] = 10
+    """Times in all, each simulator."""
+    per_minute: Annotated[int, Meta(ge=0, le=60)] = 1
+
+
 class Simulator(_Part):
     """Where the simulator comes from, and the arguments it is made with."""
 
@@ -121,6 +128,7 @@ class Simulator(_Part):
         ),
     ]
     init: dict[str, object] = {}
+    restart: Restart = Restart()
 
 
 class Ppo(msgspec.Struct, frozen=True):

@@ -206,7 +206,7 @@ class _Served:
         make, observations, self._learner = build(plan, code)
         first, end = board.shape.bounds(board.shape.simulators, shard)
         actions = self._learner.policy.actions
-        self._simulators = Simulators(make, end - first, observations, actions, first)
+        self._simulators = Simulators(make, end - first, observations, actions, first, plan.restart, plan.seed)
         self._worker = PpoWorker(self._learner, board, {shard: self._simulators}, meeting)
         self._worker.seed = plan.seed
         self._pipe, self._board, self._shard = pipe, board, shard

@@ -5,6 +5,11 @@ actions since. What comes out is compared with the last observation; a simulator
 episode, and the resume says so.
 """
 
+import contextlib
+import sys
+import time
+import traceback
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,12 +20,19 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from worker_core.training.rl.spaces import Actions, Floats, Observations
+from worker_core.wire.spec import Restart
 
 Simulator = gymnasium.Env[Any, Any]
 Maker = Callable[[], Simulator]
 Origin = dict[str, object]
 
 RECENT_EPISODES = 100
+
+
+_NEVER = Restart(lifetime=0)
+_MINUTE_S = 60.0
+_RESTART = 4
+"""What a seed is for, beside others of :mod:`worker_core.training.rl.ppo`."""
 
 
 class BadSimulatorValue(ValueError):
@@ -56,9 +68,20 @@ class CutOff:
 class Simulators:
     """Several simulators, each in its own episode; ``current`` holds what each of them shows now, one a column."""
 
-    def __init__(self, make: Maker, count: int, observations: Observations, actions: Actions, first: int = 0) -> None:
+    def __init__(
+        self,
+        make: Maker,
+        count: int,
+        observations: Observations,
+        actions: Actions,
+        first: int = 0,
+        restart: Restart = _NEVER,
+        seed: int = 0,
+    ) -> None:
         self._read = observations.read
         self._actions = actions
+        self._make = make
+        self._restart, self._seed = restart, seed
         self._envs = [make() for _ in range(count)]
         bare = [_without_limit(env) for env in self._envs]
         self._steps = [env.step for env, _ in bare]
@@ -74,6 +97,9 @@ class Simulators:
         self._origins: list[Origin] = [{} for _ in range(count)]
         self._taken: list[list[Any]] = [[] for _ in range(count)]
         self._totals = [0.0] * count
+        self.restarts = [0] * count
+        """How often each was made anew."""
+        self._restarted_at: list[deque[float]] = [deque(maxlen=max(1, restart.per_minute)) for _ in range(count)]
 
     def start(self, seeds: Sequence[int]) -> None:
         """Begin the first episode of each simulator."""
@@ -85,19 +111,29 @@ class Simulators:
         current, read, totals, earned = self.current, self._read, self._totals, list[float]()
         moves = zip(self._steps, self._taken, self._limits, self._actions.for_step(chosen), strict=True)
         for index, (step, taken, limit, action) in enumerate(moves):
-            observation, reward, terminated, truncated, info = step(action)
-            taken.append(action)
-            reward = float(reward)
-            earned.append(reward)
-            totals[index] += reward
-            if terminated or truncated or (limit is not None and len(taken) >= limit):
-                ends[index] = 1.0
-                if not terminated:
-                    self.cut_offs.append(CutOff(row, index, np.array(read(observation), np.float32)))
-                self._note_end(row, index, info)
-                self._reset(index, None)
-            else:
-                current[:, index] = read(observation)
+            try:
+                observation, reward, terminated, truncated, info = step(action)
+                taken.append(action)
+                reward = float(reward)
+                earned.append(reward)
+                totals[index] += reward
+                if terminated or truncated or (limit is not None and len(taken) >= limit):
+                    ends[index] = 1.0
+                    if not terminated:
+                        self.cut_offs.append(CutOff(row, index, np.array(read(observation), np.float32)))
+                    self._note_end(row, index, info)
+                    self._reset(index, None)
+                else:
+                    current[:, index] = read(observation)
+            except Exception as error:
+                self._make_anew(index, error)
+                del earned[index:]
+                earned.append(0.0)
+                if not ends[index]:
+                    # The episode is cut off where it stood; what the failed step would have brought is not known.
+                    ends[index] = 1.0
+                    self.cut_offs.append(CutOff(row, index, current[:, index].copy()))
+                self._reset(index, self._seed_of(index))
         rewards[:] = earned
 
     def take_cut_offs(self) -> list[CutOff]:
@@ -121,7 +157,12 @@ class Simulators:
         arrays: dict[str, NDArray[Any]] = {}
         for index, env in enumerate(self._envs):
             states.append(
-                {"origin": self._origins[index], "total": self._totals[index], "generator": generator_state(env)}
+                {
+                    "origin": self._origins[index],
+                    "total": self._totals[index],
+                    "generator": generator_state(env),
+                    "restarts": self.restarts[index],
+                }
             )
             arrays[f"simulator.{self.first + index}.current"] = self.current[:, index].copy()
             if self._taken[index]:
@@ -144,6 +185,7 @@ class Simulators:
             actions = arrays.get(f"simulator.{self.first + index}.actions")
             shown = arrays[f"simulator.{self.first + index}.current"]
             replayed = self._replay(index, state["origin"], [] if actions is None else list(actions), tick)
+            self.restarts[index] = int(state["restarts"])
             same_generator = generator_state(self._envs[index]) == state["generator"]
             if replayed and same_generator and np.array_equal(self.current[:, index], shown, equal_nan=True):
                 self._totals[index] = float(state["total"])
@@ -168,6 +210,31 @@ class Simulators:
             self.current[:, index] = self._read(observation)
             tick()
         return True
+
+    def _make_anew(self, index: int, error: Exception) -> None:
+        """Replace a simulator that raised ``error``, or raise that where it has done so too often."""
+        rule, number, now = self._restart, self.first + index, time.monotonic()
+        recent = self._restarted_at[index]
+        too_soon = len(recent) == recent.maxlen and now - recent[0] < _MINUTE_S
+        if self.restarts[index] >= rule.lifetime or rule.per_minute == 0 or too_soon:
+            if self.restarts[index]:
+                error.add_note(f"simulator {number} had been made anew {self.restarts[index]} times before")
+            raise error
+        recent.append(now)
+        self.restarts[index] += 1
+        print("".join(traceback.format_exception(error)), file=sys.stderr)  # noqa: T201
+        told = f"simulator {number} failed and is made anew ({self.restarts[index]} of {rule.lifetime} times)"
+        print(told, file=sys.stderr, flush=True)  # noqa: T201
+        with contextlib.suppress(Exception):  # it is broken: whether it closes tells nothing new
+            self._envs[index].close()
+        self._envs[index] = self._make()
+        bare, self._limits[index] = _without_limit(self._envs[index])
+        self._steps[index] = bare.step
+
+    def _seed_of(self, index: int) -> int:
+        """Return the seed that a simulator begins with after it was made anew."""
+        purpose = (_RESTART, self.first + index, self.restarts[index])
+        return int(np.random.SeedSequence(self._seed, spawn_key=purpose).generate_state(1)[0])
 
     def _reset(self, index: int, seed: int | None) -> None:
         env = self._envs[index]

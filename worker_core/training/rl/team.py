@@ -78,7 +78,9 @@ class Team:
         self._simulators: dict[int, Simulators] = {}
         for shard in own:
             first, end = shape.bounds(plan.simulators, shard)
-            self._simulators[shard] = Simulators(make, end - first, observations, actions, first)
+            self._simulators[shard] = Simulators(
+                make, end - first, observations, actions, first, plan.restart, plan.seed
+            )
         self._together = (
             SpinMeeting(self._board.arrivals, 0, shards, self._spoken, self._fail) if self._mates else Alone()
         )

@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from worker_core.training.rl.simulators import Simulators
 from worker_core.training.rl.spaces import Observations, read_actions
+from worker_core.wire.spec import Restart
 
 
 def simulators_of(make: Any, count: int = 3) -> Simulators:
@@ -88,3 +89,73 @@ def test_episodes_are_counted_and_a_truncated_one_shows_what_came_next() -> None
     assert not np.array_equal(cut_offs[0].observation, seen[3][0][:, 0])
     assert simulators.take_cut_offs() == []
     simulators.close()
+
+
+class Shaky(gymnasium.Env[Any, Any]):
+    """Fails at every seventh step of each that is made."""
+
+    observation_space = spaces.Box(-9, 9, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+    made = 0
+    closed = 0
+
+    def __init__(self) -> None:
+        type(self).made += 1
+        self.at = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self.np_random.random(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.at += 1
+        if self.at == 7:
+            raise RuntimeError("the pump is dry")
+        return self.np_random.random(1, np.float32), 1.0, False, False, {}
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+def shaky(restart: Restart) -> Simulators:
+    space = Shaky()
+    simulators = Simulators(
+        Shaky, 2, Observations(space.observation_space), read_actions(space.action_space), restart=restart
+    )
+    simulators.start([1, 2])
+    return simulators
+
+
+def test_a_simulator_that_fails_is_made_anew_and_its_episode_is_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
+    Shaky.closed = 0
+    simulators = shaky(Restart(lifetime=2, per_minute=60))
+    seen = play(simulators, 10, np.random.default_rng(0))
+    assert [rewards.tolist() for _, rewards, _ in seen[5:8]] == [[1, 1], [0, 0], [1, 1]]
+    assert [ends.tolist() for _, _, ends in seen[5:8]] == [[0, 0], [1, 1], [0, 0]]
+    cut_offs = simulators.take_cut_offs()
+    assert [(cut.step, cut.simulator) for cut in cut_offs] == [(6, 0), (6, 1)]
+    assert cut_offs[0].observation == seen[5][0][:, 0]
+    assert simulators.take_ended() == []  # how such an episode would have gone says nothing about the policy
+    assert (simulators.restarts, Shaky.closed) == ([1, 1], 2)
+    said = capsys.readouterr().err
+    assert "the pump is dry" in said
+    assert "simulator 1 failed and is made anew (1 of 2 times)" in said
+
+
+@pytest.mark.parametrize("restart", [Restart(lifetime=1, per_minute=60), Restart(lifetime=9, per_minute=1)])
+def test_a_simulator_that_fails_too_often_ends_training_with_its_own_error(restart: Restart) -> None:
+    simulators = shaky(restart)
+    with pytest.raises(RuntimeError, match="the pump is dry") as raised:
+        play(simulators, 20, np.random.default_rng(0))
+    assert "made anew 1 times before" in raised.value.__notes__[0]
+
+
+def test_a_simulator_made_anew_goes_on_exactly_after_a_resume() -> None:
+    first, second = (shaky(Restart(lifetime=9, per_minute=60)) for _ in range(2))
+    play(first, 9, np.random.default_rng(0))
+    states, arrays = first.snapshot()
+    assert second.restore(json.loads(json.dumps(states)), arrays, [7, 8]) == []
+    assert second.restarts == [1, 1]
+    straight, resumed = (play(one, 12, np.random.default_rng(5)) for one in (first, second))
+    for one, other in zip(straight, resumed, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
