@@ -27,6 +27,8 @@ Operation = Literal[
     "unpair",
     "mode",  # ModeArgs: the workstation's own mode
     "give-back",  # GiveBackArgs: save a checkpoint, free the GPU, take jobs again by itself
+    "rules",  # {} -> OwnerRules
+    "set-rules",  # OwnerRules -> {}: written to the settings and obeyed at once
     "quit",  # QuitArgs
     "history",  # HistoryArgs -> History
     "attempts",  # {} -> {"attempts": [AttemptShown]}: those with metric history, newest first

@@ -24,11 +24,13 @@ from worker_core.control.messages import (
 from worker_core.control.server import ControlRefused
 from worker_core.core.embedded import EmbeddedCoordinator, EmbeddedFailed
 from worker_core.core.pairings import PairingRefused
+from worker_core.core.settings import BadSettings
 from worker_core.core.worker import Worker
 from worker_core.journal.records import JournalError
 from worker_core.journal.series import Buckets
 from worker_core.wire.codec import BadMessage, Number, convert, number_to_wire
 from worker_core.wire.failure_rules import cure_of
+from worker_core.wire.owner_rules import OwnerRules
 from worker_core.wire.status import PairingShown, WorkerStatus
 
 T = TypeVar("T")
@@ -67,6 +69,10 @@ class CoreOperations:
                 return await self._set_mode(_read(request, ModeArgs))
             case "give-back":
                 return await self._give_back(_read(request, GiveBackArgs))
+            case "rules":
+                return self._worker.known.owner.rules
+            case "set-rules":
+                return await self._set_rules(_read(request, OwnerRules))
             case "quit":
                 self._worker.leave(_read(request, QuitArgs).how)
                 return {}
@@ -121,6 +127,13 @@ class CoreOperations:
             await self._worker.give_back(args.until)
         except JournalError as error:
             raise ControlRefused("failed", f"the GPU is yours, but a restart forgets it: {error}") from error
+        return {}
+
+    async def _set_rules(self, rules: OwnerRules) -> dict[str, str]:
+        try:
+            await self._worker.set_rules(rules)
+        except (BadSettings, OSError) as error:
+            raise ControlRefused("failed", f"the rules hold now, but a restart forgets them: {error}") from error
         return {}
 
     async def _history(self, args: HistoryArgs) -> History:

@@ -10,6 +10,8 @@ import os
 import re
 from collections.abc import Callable
 
+import msgspec
+
 from worker_core.control.messages import PairArgs, PairOutcome
 from worker_core.core import life as lives
 from worker_core.core.admission import Admission
@@ -23,7 +25,7 @@ from worker_core.core.life import Action, Decline, Life, advance
 from worker_core.core.machine_view import MachineView
 from worker_core.core.pairings import OpenPairing, PairingDesk
 from worker_core.core.rules.duty import OwnerDuty
-from worker_core.core.settings import Settings
+from worker_core.core.settings import Settings, read_settings, write_settings
 from worker_core.core.shown import show
 from worker_core.core.slot import Slot
 from worker_core.core.tasks import Tasks
@@ -35,6 +37,7 @@ from worker_core.journal.journal import Journal
 from worker_core.machine.paths import Paths
 from worker_core.machine.sources import Sources
 from worker_core.wire.events import Metric
+from worker_core.wire.owner_rules import OwnerRules
 from worker_core.wire.status import WorkerStatus
 from worker_core.wire.vocabulary import Mode, ReleaseReason, stricter
 from worker_core.wire.work import Limits
@@ -182,6 +185,14 @@ class Worker:
             await self.known.giving_back.begin(until)
         finally:
             self._owner_changed()
+
+    async def set_rules(self, rules: OwnerRules) -> None:
+        """Obey other rules from now on and write them down; raises BadSettings or OSError when they are obeyed only."""
+        await self.known.owner.obey(rules)
+        await asyncio.to_thread(self._keep_rules, rules)
+
+    def _keep_rules(self, rules: OwnerRules) -> None:
+        write_settings(self._paths, msgspec.structs.replace(read_settings(self._paths), rules=rules))
 
     def _owner_changed(self) -> None:
         """The owner's time with the machine, or a rule of theirs, began or ended."""

@@ -69,6 +69,8 @@ class Plan(msgspec.Struct, frozen=True):
     last_update_decisions: int
     minibatches_per_update: int
     benchmark: BenchmarkPlan
+    patience_evals: int | None
+    """Evaluations in a row without a better return that end training early; ``None``: none are made."""
     checkpoint_every_s: float
     checkpoint_keep: int
     grace_s: float
@@ -120,6 +122,7 @@ def resolve(spec: JobSpec) -> Plan:
         last_update_decisions=(steps - (updates - 1) * fragment) * training.simulators,
         minibatches_per_update=ppo.n_epochs * math.ceil(fragment * training.simulators / ppo.minibatch_size),
         benchmark=_benchmark(spec),
+        patience_evals=spec.stop.patience_evals,
         checkpoint_every_s=spec.checkpoint.every_minutes * 60,
         checkpoint_keep=spec.checkpoint.keep,
         grace_s=spec.checkpoint.grace_seconds,
@@ -154,6 +157,7 @@ def plan_lines(plan: Plan) -> list[str]:
         + ", ".join(f"{key} {_short(value)}" for key, value in ppo.items()),
         f"episode limit  {episode} steps; the end is then truncated, not terminated",
         f"benchmark      {_benchmark_line(plan.benchmark)}, before and after training",
+        *_early_end_line(plan),
         f"checkpoints    every {format_duration(plan.checkpoint_every_s)}, {plan.checkpoint_keep} newest and the best "
         f"kept, {plan.grace_s:g} s grace to stop",
         f"limits         {format_duration(plan.max_runtime_s)} run time, {plan.silence_s:g} s silence, "
@@ -181,6 +185,12 @@ def _benchmark_line(benchmark: BenchmarkPlan) -> str:
     first, last = benchmark.seeds[0], benchmark.seeds[-1]
     starts = f"all from one start (seed {first})" if first == last else f"starts of seeds {first} to {last}"
     return f"{benchmark.episodes:,} {benchmark.policy} episodes, {starts}"
+
+
+def _early_end_line(plan: Plan) -> list[str]:
+    if plan.patience_evals is None:
+        return []
+    return [f"early end      after {plan.patience_evals} evaluations, one at each cycle's end, without a better return"]
 
 
 def _health_line(health: HealthRule) -> str:

@@ -195,9 +195,9 @@ class Benchmark(_Part):
 
 
 class Stop(_Part):
-    """Early end of training; not built yet, so ``patience_evals`` must stay null."""
+    """Early end of training: after so many evaluations in a row, one at each cycle's end, without a better return."""
 
-    patience_evals: None = None
+    patience_evals: Annotated[int, Meta(ge=1, le=1_000)] | None = None
 
 
 class JobSpec(_Part):

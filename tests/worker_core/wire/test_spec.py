@@ -56,8 +56,8 @@ def test_all_mistakes_are_listed_at_once_with_value_and_range() -> None:
 
 
 def test_what_this_version_does_not_do_is_refused_and_not_ignored() -> None:
-    errors = errors_of(short_form(limits={"max_spend": 5}, stop={"patience_evals": 3}, kind="repository"))
-    assert set(errors) == {"limits.max_spend", "stop.patience_evals", "kind"}
+    errors = errors_of(short_form(limits={"max_spend": 5}, kind="repository"))
+    assert set(errors) == {"limits.max_spend", "kind"}
 
 
 @pytest.mark.parametrize("entry", ["gymnasium:CartPole-v1\n", "my_env:Room\n", "os.system", "my_env:Room()", "../x:Y"])

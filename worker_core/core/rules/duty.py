@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 3.0
 """The first input of a person pauses the worker within ten seconds."""
+_SETTLE_S = 5.0
 ASK_AGAIN_S = 60.0
 """A system that refused to be kept awake is asked again after so long; the refusal is logged once."""
 
@@ -43,6 +44,7 @@ class OwnerDuty:
         # The first look is waited for: no job shall be taken in the first moments that a rule forbids.
         self._reading = source.read(rules, gpus)
         self._judge()
+        self._gpus = gpus
         self._held = False
         self._refusal = ""
         self._warned = False
@@ -69,6 +71,13 @@ class OwnerDuty:
         if not runs:
             self._refusal = ""
 
+    async def obey(self, rules: OwnerRules) -> None:
+        """Follow other rules from now on; what their readings asked for before is looked at anew."""
+        await self._looking.settle(_SETTLE_S)
+        self.rules = rules
+        await self._look(self._gpus)
+        self._changed()
+
     async def end(self) -> None:
         """Stop looking and let the machine sleep."""
         await self._looking.end()
@@ -94,6 +103,7 @@ class OwnerDuty:
         return tuple(f"owner:{rule.rule}" for rule in self.verdict.rules)
 
     async def _look(self, gpus: tuple[GpuShown, ...]) -> None:
+        self._gpus = gpus
         before, source = self.verdict, self._reading.idle_source
         self._reading = await asyncio.to_thread(self._source.read, self.rules, gpus)
         self._judge()

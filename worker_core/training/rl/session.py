@@ -20,6 +20,7 @@ from worker_core.training.rl.checker import UnfitSimulator, check_simulator
 from worker_core.training.rl.device import choose_descent
 from worker_core.training.rl.entries import find_simulator
 from worker_core.training.rl.joint import Joint
+from worker_core.training.rl.pace import Pace
 from worker_core.training.rl.policy import Policy
 from worker_core.training.rl.ppo import PpoLearner, Stats
 from worker_core.training.rl.spaces import Observations, read_actions
@@ -32,7 +33,6 @@ RESUMING = "resuming"
 _SHARES = {UNTRAINED: (0.0, 0.02), TRAINING: (0.02, 0.96), TRAINED: (0.96, 0.99), EXPORTING: (0.99, 1.0)}
 _MOST_POINTS = 1_000
 _FIRST_POINTS = 10
-_ETA_AFTER_S = 2.0
 
 
 @dataclass
@@ -45,28 +45,9 @@ class _Counters:
     train_seconds: float = 0.0
     best_return: float | None = None
     best_decision: int = 0
-
-
-class _Pace:
-    """How fast training goes in this attempt."""
-
-    def __init__(self, decisions: int) -> None:
-        self.began_at = self._told_at = decisions
-        self._began = self._told = time.monotonic()
-
-    def seconds_per_decision(self, decisions: int) -> float | None:
-        """Return the pace so far, once there is something to judge by."""
-        elapsed = time.monotonic() - self._began
-        if elapsed < _ETA_AFTER_S or decisions <= self.began_at:
-            return None
-        return elapsed / (decisions - self.began_at)
-
-    def take_speed(self, decisions: int) -> float:
-        """Return decisions a second since the last call."""
-        now = time.monotonic()
-        speed = (decisions - self._told_at) / max(now - self._told, 1e-9)
-        self._told_at, self._told = decisions, now
-        return speed
+    evaluated_cycle: int = 0
+    best_evaluation: float | None = None
+    evaluations_since_best: int = 0
 
 
 class RlSession:
@@ -175,18 +156,23 @@ class RlSession:
     # Benchmark
 
     def _benchmark(self, phase: str) -> BenchmarkResult:
-        plan, decisions = self._plan, self._decisions
+        decisions = self._decisions
         self._reporter.begin(phase, decisions, _SHARES[phase])
+        # The checkpoint before this benchmark is saved, or there is nothing to save yet.
+        return self._play(lambda share: self._reporter.tick(decisions, share), lambda: None)
+
+    def _play(self, told: Callable[[float], None], save: Callable[[], None]) -> BenchmarkResult:
+        """Play the benchmark's episodes with the present policy; ``told`` hears the share that is done."""
 
         def tick(share: float) -> None:
             if self._reporter.leaving():
-                # Nothing is lost: the checkpoint before this benchmark is saved, or there is nothing to save yet.
+                save()
                 raise LeaveNow
-            self._reporter.tick(decisions, share)
+            told(share)
 
-        learner = self._learner
-        player = Player(self._make, self._observations, self._actions, learner.choose)
-        return player.play(plan.benchmark.seeds, greedy=plan.benchmark.policy == "greedy", tick=tick)
+        rule = self._plan.benchmark
+        player = Player(self._make, self._observations, self._actions, self._learner.choose)
+        return player.play(rule.seeds, greedy=rule.policy == "greedy", tick=tick)
 
     def _benchmark_name(self, which: str) -> str:
         return f"benchmark/{which}{self._plan.skill.name}/{results.SCENARIO}"
@@ -197,8 +183,8 @@ class RlSession:
         plan, counters = self._plan, self._counters
         self._reporter.begin(TRAINING, self._decisions, _SHARES[TRAINING])
         self._next_save = time.monotonic() + plan.checkpoint_every_s
-        pace = _Pace(self._decisions)
-        while counters.steps < plan.steps_per_simulator:
+        pace = Pace(self._decisions)
+        while not self._ended:
             started = time.monotonic()
             steps = min(plan.fragment, plan.steps_per_simulator - counters.steps)
             stats = self._update(steps, pace, initial)
@@ -206,7 +192,8 @@ class RlSession:
             counters.updates += 1
             counters.train_seconds += time.monotonic() - started
             self._usage.steps = self._decisions - pace.began_at
-            ended = counters.steps >= plan.steps_per_simulator
+            self._evaluate()
+            ended = self._ended
             if ended or counters.updates <= _FIRST_POINTS or counters.updates % self._points_apart == 0:
                 stats |= self._rollout_stats() | {"time/fps": pace.take_speed(self._decisions)}
                 self._reporter.metrics(self._decisions, stats)
@@ -215,7 +202,43 @@ class RlSession:
         if not self._is_sound:
             raise JobFailure("numeric", "training ended with weights that are no numbers, so there is no result")
 
-    def _update(self, steps: int, pace: "_Pace", initial: BenchmarkResult) -> Stats:
+    @property
+    def _cycle(self) -> int:
+        """How many cycles are done."""
+        plan = self._plan
+        return self._decisions // (plan.decisions_per_cycle * plan.simulators * plan.machine_factor)
+
+    @property
+    def _ended(self) -> bool:
+        patience, counters = self._plan.patience_evals, self._counters
+        out_of_patience = patience is not None and counters.evaluations_since_best >= patience
+        return counters.steps >= self._plan.steps_per_simulator or out_of_patience
+
+    def _evaluate(self) -> None:
+        """At the end of a cycle see whether the policy got better, where training may end early for want of that."""
+        counters, learned = self._counters, bool(np.isfinite(self._learner.policy.flat).all())
+        if self._plan.patience_evals is None or self._cycle == counters.evaluated_cycle or not learned:
+            return
+        found = self._play(self._tick_on, self._save).aggregate
+        counters.evaluated_cycle = self._cycle
+        stats = {"eval/mean_reward": found.mean}
+        if found.success_rate is not None:
+            stats["eval/success_rate"] = found.success_rate
+        self._reporter.metrics(self._decisions, stats)
+        if counters.best_evaluation is None or found.mean > counters.best_evaluation:
+            counters.best_evaluation, counters.evaluations_since_best = found.mean, 0
+            return
+        counters.evaluations_since_best += 1
+        if counters.evaluations_since_best == self._plan.patience_evals:
+            self._reporter.log(
+                f"training ends early at decision {self._decisions:,}: the last {counters.evaluations_since_best} "
+                f"evaluations were not above the best return, {counters.best_evaluation:,.1f}"
+            )
+
+    def _tick_on(self, _share: float) -> None:
+        self._reporter.tick(self._decisions, self._decisions / self._plan.decisions)
+
+    def _update(self, steps: int, pace: Pace, initial: BenchmarkResult) -> Stats:
         """Collect one rollout and learn from it."""
         plan, before = self._plan, self._decisions
 
@@ -243,10 +266,9 @@ class RlSession:
 
     def _rollout_stats(self) -> Stats:
         plan, recent = self._plan, self._team.recent
-        per_cycle = plan.decisions_per_cycle * plan.simulators * plan.machine_factor
         stats: Stats = {
             "time/total_timesteps": float(self._decisions),
-            f"skill/{plan.skill.name}/cycle": float(self._decisions // per_cycle),
+            f"skill/{plan.skill.name}/cycle": float(self._cycle),
         }
         if recent:
             stats["rollout/ep_rew_mean"] = sum(end.total for end in recent) / len(recent)
@@ -256,7 +278,7 @@ class RlSession:
             stats["rollout/success_rate"] = sum(told) / len(told)
         return stats
 
-    def _time_left(self, done: int, pace: "_Pace", initial: BenchmarkResult) -> float | None:
+    def _time_left(self, done: int, pace: Pace, initial: BenchmarkResult) -> float | None:
         """Return seconds to the end: the rest of training at the pace so far, and the last benchmark."""
         per_decision = pace.seconds_per_decision(done)
         if per_decision is None:
