@@ -1,5 +1,6 @@
 """All processes of one training, as the session sees them: one thing that starts, updates, is saved and restored."""
 
+import platform
 import time
 from collections import deque
 from collections.abc import Callable
@@ -47,6 +48,11 @@ def shards_of(plan: Plan, learner: PpoLearner) -> int:
     return max(1, min(usable_cores(), MOST_SHARDS, plan.simulators, plan.skill.ppo.minibatch_size // _FEWEST_ROWS))
 
 
+def _carriers() -> int:
+    """Return how many processes may carry shards here: several only where :class:`SpinMeeting` holds."""
+    return usable_cores() if platform.machine().lower() in ("x86_64", "amd64") else 1
+
+
 class Team:
     """The simulators and learners of one training, in this process and further ones."""
 
@@ -64,7 +70,8 @@ class Team:
         self.shards = shards
         self.recent: deque[EpisodeEnd] = deque(maxlen=RECENT_EPISODES)
         self._plan = plan
-        count = min(shards, usable_cores()) if processes is None else processes
+        # One process for each shard, or this one for all: what lies between is not worth its rules.
+        count = shards if 1 < shards <= (_carriers() if processes is None else processes) else 1
         self._mates: list[Mate] = []
         descent = learner.descent
         shape = Shape.of(learner.policy, len(learner.joint.flat), plan.simulators, shards, plan.fragment, descent.slot)
@@ -73,7 +80,6 @@ class Team:
         own = range(shards) if count == 1 else range(1)
         actions = learner.policy.actions
         if count > 1:
-            # One process for each shard, or this one for all: what is in between is not worth its rules.
             self._mates = [Mate(plan, code, self._board, memory, shard, shards) for shard in range(1, shards)]
         self._simulators: dict[int, Simulators] = {}
         for shard in own:
