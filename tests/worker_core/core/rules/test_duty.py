@@ -15,7 +15,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "machine"))
 
 from fake_logind import FakeLogind, private_bus  # pyright: ignore[reportMissingImports]
 
+from worker_core.control.messages import Request
+from worker_core.control.server import ControlRefused
+from worker_core.core.operations import CoreOperations
 from worker_core.core.rules import duty
+from worker_core.core.settings import read_settings
 from worker_core.machine.idle import IdleClock
 from worker_core.machine.keep_awake import LogindAwake
 from worker_core.machine.owner_reading import SystemOwner
@@ -183,3 +187,19 @@ def test_a_machine_without_desktop_bus_and_battery_gives_a_reading_all_the_same(
     assert reading.metered is None
     assert reading.hottest_gpu_c is None
     assert reading.programs
+
+
+async def test_rules_that_are_changed_hold_at_once_and_after_a_restart(bench: Any, machine: Machine) -> None:
+    worker = await bench.start_paired()
+    operations = CoreOperations(worker, None)  # type: ignore[arg-type]
+    machine.set(programs=["blender"])
+    await bench.until_state("available")
+    await operations.perform(Request(id="1", op="set-rules", args={"programs": ["blender"]}))
+    assert worker.status().reasons == ("owner:program",)
+    assert worker.status().state == "paused"
+    assert (await operations.perform(Request(id="2", op="rules"))).programs == ("blender",)  # type: ignore[attr-defined]
+    assert read_settings(bench.paths).rules.programs == ("blender",)
+    with pytest.raises(ControlRefused, match="max_gpu_c"):
+        await operations.perform(Request(id="3", op="set-rules", args={"max_gpu_c": 900}))
+    await operations.perform(Request(id="4", op="set-rules", args={}))
+    assert worker.status().reasons == ()
