@@ -20,6 +20,7 @@ from tests.desktop.kit import Display
 from tests.desktop.scripted_core import ScriptedCore, paired, training, unpaired, waiting
 from worker_core.control.messages import ErrorBody, PairOutcome
 from worker_core.machine.paths import find_paths
+from worker_core.wire.owner_rules import Hours, OwnerRules
 from worker_core.wire.status import GpuShown
 
 SETTLE_S = 0.7
@@ -182,6 +183,9 @@ class Studio:
         }.items():
             core.set_status(status)
             self.shoot(name + suffix, self.desktop.front.status_window)
+        core.rules = OwnerRules(hours=(Hours(begin="20:00", end="08:00"),), idle_minutes=10, programs=("blender",))
+        self.desktop.commands.give("settings")
+        self.shoot(f"settings{suffix}", self.desktop.front.settings_window)
         core.set_status(training())
         self.settle()
         self.desktop.commands.give("quit")

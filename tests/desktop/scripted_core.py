@@ -30,7 +30,8 @@ from worker_core.control.messages import (
     Welcome,
 )
 from worker_core.machine.paths import find_paths
-from worker_core.wire.codec import Message, encode
+from worker_core.wire.codec import Message, convert, encode
+from worker_core.wire.owner_rules import OwnerRules
 from worker_core.wire.status import (
     AuthorizationShown,
     DeviceLoad,
@@ -148,6 +149,7 @@ class ScriptedCore:
         self.errors: dict[str, ErrorBody] = {}
         """Operations that fail, and how."""
         self.history_has_nan = False
+        self.rules = OwnerRules()
         self.has_attempts = True
         self.unpair_confirmed = True
         self.outcome = threading.Event()
@@ -296,6 +298,10 @@ class ScriptedCore:
             return json.loads(encode(pairing()))
         if op == "unpair":
             return {"revoked_on_coordinator": self.unpair_confirmed}
+        if op == "rules":
+            return json.loads(encode(self.rules))
+        if op == "set-rules":
+            self.rules = convert(args, OwnerRules)
         if op == "coordinator-setup":
             return {"url": "http://127.0.0.1:8470"}
         if op == "attempts":

@@ -15,8 +15,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "machine"))
 from fake_logind import FakeLogind, private_bus  # pyright: ignore[reportMissingImports]
 
 from worker_core.core.power_duty import PowerDuty
+from worker_core.core.settings import Settings
 from worker_core.machine.power_logind import LogindPower
 from worker_core.machine.sources import SETTING, find_sources
+from worker_core.wire.owner_rules import OwnerRules
 
 
 class Machine:
@@ -113,6 +115,7 @@ async def test_a_logind_that_announces_sleep_waits_for_the_checkpoint(
     with private_bus(tmp_path) as address:
         monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
         logind = FakeLogind(address)
+        bench.settings = Settings(allow_uncontained=True, rules=OwnerRules(keep_awake="never"))
         worker = await bench.start_paired()
         serving = asyncio.create_task(PowerDuty(worker, LogindPower()).serve())
         attempt = bench.offer(steps=10_000, pause_s=0.02, checkpoint_every=100_000)

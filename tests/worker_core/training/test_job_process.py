@@ -1,5 +1,6 @@
 """The job process as the core sees it: what it sends, what it leaves, how it ends."""
 
+import csv
 import hashlib
 import json
 import signal
@@ -25,7 +26,7 @@ def test_a_job_trains_and_leaves_everything_it_promises(shop: JobShop) -> None:
     assert job.ids == list(range(1, len(job.ids) + 1))
     assert isinstance(job.bodies[-1], Done)
     names = [artifact.name for artifact in job.artifacts("result")]
-    assert names == ["policy.safetensors", "policy.json", "model_card.json", "benchmark.json"]
+    assert names == ["policy.safetensors", "policy.json", "model_card.json", "benchmark.json", "benchmark.csv"]
     for artifact in (*job.artifacts("result"), *job.artifacts("checkpoint")):
         data = (job.workspace / artifact.path).read_bytes()
         assert (len(data), hashlib.sha256(data).hexdigest()) == (artifact.size, artifact.sha256)
@@ -68,6 +69,15 @@ def test_the_benchmark_says_what_was_gained_on_the_same_starts(shop: JobShop) ->
     assert report["return_before"] == before["aggregate"]["mean"]
     assert report["return_after"] == after["aggregate"]["mean"]
     assert report["steps_per_second"] > 0
+    by_chance = report["random"]["policy"]["reset"]
+    assert [episode["seed"] for episode in by_chance["episodes"]] == report["seeds"]
+    assert report["return_of_chance"] == by_chance["aggregate"]["mean"]
+    with (job.workspace / "results" / "benchmark.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [(line["policy"], int(line["seed"])) for line in lines] == [
+        (policy, seed) for policy in ("initial", "random", "final") for seed in report["seeds"]
+    ]
+    assert [float(line["return"]) for line in lines[-3:]] == [episode["return"] for episode in after["episodes"]]
     card = json.loads((job.workspace / "results" / "model_card.json").read_text())
     assert card["spec_sha256"] == hashlib.sha256((job.workspace / "spec.json").read_bytes()).hexdigest()
     assert (card["plan"]["skill"]["ppo"]["n_epochs"], card["lineage"]["attempt_id"]) == (3, "att_1")

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from worker_core.training.rl.simulators import BadSimulatorValue, Maker
 from worker_core.training.rl.spaces import Actions, Floats, Observations
 
+Choose = Callable[[Floats, Floats | None], NDArray[Any]]
+"""From observations, each a column, and noise (none: greedy) to actions."""
 _SIDE_BY_SIDE = 16
 
 
@@ -64,7 +66,7 @@ class Player:
         make: Maker,
         observations: Observations,
         actions: Actions,
-        choose: Callable[[Floats, Floats | None], NDArray[Any]],
+        choose: Choose,
     ) -> None:
         self._make = make
         self._read = observations.read

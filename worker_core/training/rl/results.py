@@ -1,9 +1,12 @@
 """What a finished session leaves: the policy, a description to play it by, its benchmark and its model card."""
 
+import csv
 import hashlib
+import io
 import json
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -58,10 +61,21 @@ def policy_description(
     }
 
 
-def benchmark_report(
-    plan: Plan, initial: BenchmarkResult, final: BenchmarkResult, train_seconds: float
-) -> dict[str, object]:
-    """Return both benchmarks, and the few figures that a person looks for first."""
+@dataclass(frozen=True)
+class Compared:
+    """Three ways to act on the same starts."""
+
+    initial: BenchmarkResult
+    """The untrained policy."""
+    random: BenchmarkResult
+    """Actions of chance."""
+    final: BenchmarkResult
+    """The trained policy."""
+
+
+def benchmark_report(plan: Plan, compared: Compared, train_seconds: float) -> dict[str, object]:
+    """Return the benchmarks, and the few figures that a person looks for first."""
+    initial, final = compared.initial, compared.final
     speed = plan.decisions / train_seconds if train_seconds > 0 else 0.0
     return {
         "schema": "stoker.benchmark/1",
@@ -73,9 +87,24 @@ def benchmark_report(
         "policy": plan.benchmark.policy,
         "comparable": plan.comparable,
         "seeds": list(plan.benchmark.seeds),
+        "return_of_chance": number_to_wire(compared.random.aggregate.mean),
         "initial": {plan.skill.name: {SCENARIO: _told(initial)}},
+        "random": {plan.skill.name: {SCENARIO: _told(compared.random)}},
         "final": {plan.skill.name: {SCENARIO: _told(final)}},
     }
+
+
+def benchmark_table(plan: Plan, compared: Compared) -> bytes:
+    """Return every benchmark episode as a line of CSV."""
+    table = io.StringIO(newline="")
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(("policy", "skill", "scenario", "seed", "return", "length", "terminated", "truncated", "success"))
+    for name, result in (("initial", compared.initial), ("random", compared.random), ("final", compared.final)):
+        for one in result.episodes:
+            success = "" if one.success is None else one.success
+            ended = (one.seed, one.total, one.length, one.terminated, one.truncated, success)
+            writer.writerow((name, plan.skill.name, SCENARIO, *ended))
+    return table.getvalue().encode()
 
 
 def model_card(

@@ -15,14 +15,14 @@ from worker_core.training.failures import JobFailure, LeaveNow
 from worker_core.training.files import JobFolder
 from worker_core.training.reporter import Reporter
 from worker_core.training.rl import results, snapshot
-from worker_core.training.rl.benchmark import BenchmarkResult, Player
+from worker_core.training.rl.benchmark import BenchmarkResult, Choose, Player
 from worker_core.training.rl.checker import UnfitSimulator, check_simulator
 from worker_core.training.rl.device import choose_descent
 from worker_core.training.rl.entries import find_simulator
 from worker_core.training.rl.joint import Joint
 from worker_core.training.rl.pace import Pace
 from worker_core.training.rl.policy import Policy
-from worker_core.training.rl.ppo import PpoLearner, Stats
+from worker_core.training.rl.ppo import PpoLearner, Stats, generator
 from worker_core.training.rl.spaces import Observations, read_actions
 from worker_core.training.rl.team import Team, shards_of
 from worker_core.training.usage import UsageMeter
@@ -33,6 +33,8 @@ RESUMING = "resuming"
 _SHARES = {UNTRAINED: (0.0, 0.02), TRAINING: (0.02, 0.96), TRAINED: (0.96, 0.99), EXPORTING: (0.99, 1.0)}
 _MOST_POINTS = 1_000
 _FIRST_POINTS = 10
+_CHANCE = 5
+"""What a generator is for, beside those of :mod:`worker_core.training.rl.ppo`."""
 
 
 @dataclass
@@ -97,7 +99,7 @@ class RlSession:
             self._train(self._initial)
             final = self._benchmark(TRAINED)
             self._reporter.metrics(self._decisions, final.metrics(self._benchmark_name("")))
-            self._export(self._initial, final)
+            self._export(results.Compared(self._initial, self._benchmark_at_random(), final))
         finally:
             self._team.close()
 
@@ -159,10 +161,12 @@ class RlSession:
         decisions = self._decisions
         self._reporter.begin(phase, decisions, _SHARES[phase])
         # The checkpoint before this benchmark is saved, or there is nothing to save yet.
-        return self._play(lambda share: self._reporter.tick(decisions, share), lambda: None)
+        return self._play(self._learner.choose, lambda share: self._reporter.tick(decisions, share))
 
-    def _play(self, told: Callable[[float], None], save: Callable[[], None]) -> BenchmarkResult:
-        """Play the benchmark's episodes with the present policy; ``told`` hears the share that is done."""
+    def _play(
+        self, choose: Choose, told: Callable[[float], None], save: Callable[[], None] = lambda: None
+    ) -> BenchmarkResult:
+        """Play the benchmark's episodes; ``told`` hears the share that is done, ``save`` comes before leaving."""
 
         def tick(share: float) -> None:
             if self._reporter.leaving():
@@ -171,8 +175,16 @@ class RlSession:
             told(share)
 
         rule = self._plan.benchmark
-        player = Player(self._make, self._observations, self._actions, self._learner.choose)
+        player = Player(self._make, self._observations, self._actions, choose)
         return player.play(rule.seeds, greedy=rule.policy == "greedy", tick=tick)
+
+    def _benchmark_at_random(self) -> BenchmarkResult:
+        """Play the same starts with actions of chance: what is worth less than that has learned nothing."""
+        actions, rng = self._actions, generator(self._plan.benchmark.seeds[0], _CHANCE)
+        return self._play(
+            lambda seen, _noise: actions.random(rng, seen.shape[1]),
+            lambda _share: self._reporter.tick(self._decisions, 1.0),
+        )
 
     def _benchmark_name(self, which: str) -> str:
         return f"benchmark/{which}{self._plan.skill.name}/{results.SCENARIO}"
@@ -219,7 +231,7 @@ class RlSession:
         counters, learned = self._counters, bool(np.isfinite(self._learner.policy.flat).all())
         if self._plan.patience_evals is None or self._cycle == counters.evaluated_cycle or not learned:
             return
-        found = self._play(self._tick_on, self._save).aggregate
+        found = self._play(self._learner.choose, self._tick_on, self._save).aggregate
         counters.evaluated_cycle = self._cycle
         stats = {"eval/mean_reward": found.mean}
         if found.success_rate is not None:
@@ -354,7 +366,7 @@ class RlSession:
         }
         return {**learner_arrays, **team_arrays}, state
 
-    def _export(self, initial: BenchmarkResult, final: BenchmarkResult) -> None:
+    def _export(self, compared: results.Compared) -> None:
         plan, counters = self._plan, self._counters
         self._reporter.begin(EXPORTING, self._decisions, _SHARES[EXPORTING])
         identity = self._folder.read_identity()
@@ -365,8 +377,8 @@ class RlSession:
         }
         name = f"benchmark/{{}}{plan.skill.name}/{results.SCENARIO}"
         metrics = {
-            **initial.metrics(name.format("initial/")),
-            **final.metrics(name.format("")),
+            **compared.initial.metrics(name.format("initial/")),
+            **compared.final.metrics(name.format("")),
             **self._rollout_stats(),
         }
         if counters.best_return is not None:
@@ -378,7 +390,8 @@ class RlSession:
         self._announce("policy.safetensors", results.policy_weights(self._learner))
         self._announce("policy.json", described)
         self._announce("model_card.json", card)
-        self._announce("benchmark.json", results.benchmark_report(plan, initial, final, counters.train_seconds))
+        self._announce("benchmark.json", results.benchmark_report(plan, compared, counters.train_seconds))
+        self._announce("benchmark.csv", results.benchmark_table(plan, compared))
 
     def _announce(self, name: str, content: bytes | dict[str, object]) -> None:
         folder: Path = self._folder.results

@@ -88,6 +88,10 @@ class DiscreteActions:
             return noisy.argmax(axis=0)[None]
         return np.stack([part.argmax(axis=0) for part in self.groups(noisy)])
 
+    def random(self, rng: np.random.Generator, simulators: int) -> NDArray[Any]:
+        """Return choices of which each is as likely as the others."""
+        return rng.integers(0, np.asarray(self.choices)[:, None], (self.columns, simulators))
+
     def groups(self, outputs: Floats) -> list[Floats]:
         """Return the logits of each choice."""
         return [outputs] if self._single else np.split(outputs, self._edges)
@@ -128,6 +132,14 @@ class BoxActions:
     def choose(self, outputs: Floats, noise: Floats | None) -> NDArray[Any]:
         """Return the numbers (numbers x simulators) of these means."""
         return outputs.copy() if noise is None else outputs + noise
+
+    def random(self, rng: np.random.Generator, simulators: int) -> NDArray[Any]:
+        """Return numbers from all over the bounds, and normal ones where there are none."""
+        bounded = np.isfinite(self._low) & np.isfinite(self._high)
+        low, high = np.where(bounded, self._low, 0.0), np.where(bounded, self._high, 1.0)
+        uniform = rng.uniform(low[:, None], high[:, None], (self.columns, simulators))
+        normal = rng.standard_normal((self.columns, simulators))
+        return np.where(bounded[:, None], uniform, normal).astype(np.float32)
 
     def for_step(self, chosen: NDArray[Any]) -> list[Any]:
         """Return what each simulator's ``step`` takes: inside the bounds, in the space's own type."""

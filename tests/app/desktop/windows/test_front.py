@@ -2,11 +2,13 @@
 
 import gc
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QApplication, QDialog, QPushButton
 
+from app.desktop.prefs import PrefsFile
 from app.desktop.windows.front import Front
 from tests.desktop.scripted_core import ScriptedCore, paired
 from tests.desktop.wiring import Wired
@@ -15,8 +17,8 @@ Wait = Callable[..., None]
 
 
 @pytest.fixture
-def front(owner: QObject, link: Wired) -> Front:
-    return Front(owner, link.client, link.store, "light")
+def front(owner: QObject, link: Wired, tmp_path: Path) -> Front:
+    return Front(owner, link.client, link.store, PrefsFile(tmp_path / "desktop.json", owner))
 
 
 def dialogs() -> list[QDialog]:

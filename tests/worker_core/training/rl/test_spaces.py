@@ -72,3 +72,18 @@ def test_sampling_follows_the_logits() -> None:
 def test_a_space_that_is_not_supported_says_what_is() -> None:
     with pytest.raises(UnsupportedSpace, match="must be Discrete"):
         read_actions(spaces.Dict({"a": spaces.Discrete(2)}))
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Discrete(3, start=-1),
+        spaces.MultiDiscrete([2, 5]),
+        spaces.Box(np.array([-3.0, 0.0, -np.inf]), np.array([-1.0, np.inf, np.inf]), dtype=np.float64),
+    ],
+)
+def test_actions_of_chance_are_of_the_space_and_differ(space: Any) -> None:
+    actions = read_actions(space)
+    taken = actions.for_step(actions.random(np.random.default_rng(0), 50))
+    assert all(space.contains(action) for action in taken)
+    assert len({str(action) for action in taken}) > 2
