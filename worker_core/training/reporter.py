@@ -72,12 +72,16 @@ class Reporter:
         now = time.monotonic()
         self.step, self.ticked_at = step, now
         self._ticks += 1
-        work_until = self.channel.work_until
-        if work_until is not None and now > work_until:
-            raise LeaveNow
+        self.leave_in_time()
         if now >= self._next_status:
             self._times.add(now - self._said_at, self._ticks)
             self._say(step, done, time_left())
+
+    def leave_in_time(self) -> None:
+        """Raise LeaveNow when time is up; for waiting, which is no work that goes on."""
+        work_until = self.channel.work_until
+        if work_until is not None and time.monotonic() > work_until:
+            raise LeaveNow
 
     def leaving(self) -> bool:
         """Whether the job was told to leave."""

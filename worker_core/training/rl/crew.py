@@ -6,6 +6,7 @@ comes next over a pipe, and hears of the episodes that ended.
 """
 
 import atexit
+import faulthandler
 import multiprocessing
 import signal
 import sys
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker_core.training.failures import FailedElsewhere, describe
+from worker_core.training.outlet import open_outlet
 from worker_core.training.rl import snapshot
 from worker_core.training.rl.board import Board, Shape
 from worker_core.training.rl.descent import NumpyDescent
@@ -170,7 +172,9 @@ def serve(pipe: Connection, plan: Plan, code: Path, shape: Shape, memory: Any, s
         if hasattr(signal, name):
             # The first process decides when to stop, and closes the pipe.
             signal.signal(getattr(signal, name), signal.SIG_IGN)
+    faulthandler.enable()
     sys.dont_write_bytecode = True
+    sys.stdout, sys.stderr = open_outlet(1), open_outlet(2)
     board = Board(shape, memory)
 
     def leave() -> NoReturn:

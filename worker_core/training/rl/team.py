@@ -65,11 +65,14 @@ class Team:
         learner: PpoLearner,
         shards: int,
         processes: int | None = None,
+        waiting: Callable[[], None] = lambda: None,
     ) -> None:
+        """Start the other processes; ``waiting`` is called while one of them is waited for, and may raise."""
         self.learner = learner
         self.shards = shards
         self.recent: deque[EpisodeEnd] = deque(maxlen=RECENT_EPISODES)
         self._plan = plan
+        self._waiting = waiting
         # One process for each shard, or this one for all: what lies between is not worth its rules.
         count = shards if 1 < shards <= (_carriers() if processes is None else processes) else 1
         self._mates: list[Mate] = []
@@ -219,6 +222,7 @@ class Team:
         self._mates = []
 
     def _spoken(self) -> bool:
+        self._waiting()
         return any(mate.spoken for mate in self._mates)
 
     def _fail(self) -> NoReturn:
