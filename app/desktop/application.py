@@ -58,7 +58,7 @@ class Desktop(QObject):
         if self._front is None:
             from app.desktop.windows.front import Front
 
-            self._front = Front(self, self._client, self.store, self._prefs.prefs.scheme)
+            self._front = Front(self, self._client, self.store, self._prefs)
             self._front.commanded.connect(self.commands.give)
             self._front.status_closed.connect(self._on_status_closed)
             self._front.ask_again.connect(self._leaving.forget_choice)

@@ -31,6 +31,7 @@ def test_the_menu_of_an_unpaired_worker_offers_pairing_and_nothing_it_cannot_do(
         "Pair…",
         "Live metrics",
         "Status window",
+        "Settings…",
         "Quit Stoker",
     ]
     assert "Unpair…" not in entries

@@ -131,10 +131,14 @@ def _style_sheet(colour: Colours) -> str:
         QPushButton[role="primary"]:focus {{ border: 2px solid {colour.text}; }}
         QPushButton[role="primary"]:disabled {{ background: {colour.line}; border-color: {colour.line};
             color: {colour.muted}; }}
-        QLineEdit, QComboBox {{ background: {colour.surface}; border: 1px solid {colour.line}; border-radius: 7px;
-            padding: 7px 10px; color: {colour.text}; selection-background-color: {colour.accent};
+        QLineEdit, QComboBox, QDoubleSpinBox {{ background: {colour.surface}; border: 1px solid {colour.line};
+            border-radius: 7px; padding: 7px 10px; color: {colour.text}; selection-background-color: {colour.accent};
             selection-color: {colour.on_accent}; }}
-        QLineEdit:focus, QComboBox:focus {{ border: 2px solid {colour.accent}; padding: 6px 9px; }}
+        QLineEdit:focus, QComboBox:focus, QDoubleSpinBox:focus {{ border: 2px solid {colour.accent};
+            padding: 6px 9px; }}
+        QDoubleSpinBox QLineEdit, QDoubleSpinBox QLineEdit:focus {{ background: transparent; border: none;
+            padding: 0 10px; }}
+        QDoubleSpinBox::up-button, QDoubleSpinBox::down-button {{ width: 0; border: none; }}
         QLineEdit[fault="true"] {{ border: 2px solid {colour.alert}; padding: 6px 9px; }}
         QComboBox::drop-down {{ border: none; width: 26px; }}
         QComboBox::down-arrow {{ image: url("{_PICTURES}/chevron-{colour.name}.svg"); width: 12px; height: 12px; }}

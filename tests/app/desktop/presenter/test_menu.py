@@ -27,7 +27,7 @@ def test_the_same_items_come_in_the_same_order_whatever_happens() -> None:
 
 def test_a_paired_worker_can_be_drained_stopped_and_unpaired_but_not_resumed() -> None:
     assert usable(items("available")) == {
-        *("unpair", "give-back", "drain", "stop", "metrics", "console", "status", "quit")
+        *("unpair", "give-back", "drain", "stop", "metrics", "console", "status", "settings", "quit")
     }
 
 
@@ -52,7 +52,7 @@ def test_an_unpaired_or_revoked_worker_can_be_paired() -> None:
 
 def test_a_worker_that_is_gone_can_be_started_and_told_nothing() -> None:
     for link in (Link.ENDED, Link.FAILED):
-        assert usable(items("available", link=link)) == {"start", "metrics", "status", "quit"}
+        assert usable(items("available", link=link)) == {"start", "metrics", "status", "settings", "quit"}
 
 
 def test_every_command_has_a_mnemonic_and_no_two_visible_ones_share_it() -> None:
