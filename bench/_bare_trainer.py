@@ -51,6 +51,8 @@ class SilentReporter(Reporter):
 
     def result(self, artifact: ArtifactReady) -> None: ...
 
+    def deliver_log(self, folder: Path) -> None: ...
+
     def is_kept(self, announced: int) -> bool:
         return True
 

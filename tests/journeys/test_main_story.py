@@ -61,7 +61,11 @@ def test_pair_approve_train_and_bring_the_result_home(stack: Stack, tmp_path: Pa
     brought = stack.command("job", "artifacts", job_id, "--to", str(tmp_path / "results"), "--json")
     assert brought.code == 0
     names = {path.name for path in (tmp_path / "results").iterdir()}
-    assert names == {"policy.safetensors", "policy.json", "model_card.json", "benchmark.json", "benchmark.csv"}
+    assert names == {"policy.safetensors", "policy.json", "model_card.json", "benchmark.json"} | {
+        "benchmark.csv",
+        "learning_curves.png",
+        "session.jsonl",
+    }
     assert stack.command("job", "logs", job_id).code == 0
     core.wait_until(lambda status: status.state == "available" and status.job is None, "it is available again")
 

@@ -15,6 +15,7 @@ from worker_core.training.files import JobFolder
 from worker_core.training.last_word import leave_last_word
 from worker_core.training.outlet import open_outlet
 from worker_core.training.reporter import Reporter
+from worker_core.training.session_log import SESSION_LOG, SessionLog
 from worker_core.training.usage import UsageMeter
 from worker_core.wire.events import Status
 from worker_core.wire.frames import Done, JobError
@@ -84,6 +85,7 @@ def _run(folder: JobFolder, channel: Channel, usage: UsageMeter) -> None:
     spec, spec_sha256 = folder.read_spec()
     plan = resolve(spec)
     channel.grace_s = plan.grace_s
+    channel.record_in(SessionLog(folder.results / SESSION_LOG, folder.read_identity()))
     # torch takes seconds to import; the core has heard "starting" by now.
     from worker_core.training.rl.session import RlSession
 

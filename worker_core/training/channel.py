@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+from worker_core.training.session_log import SessionLog
 from worker_core.wire.codec import BadMessage
 from worker_core.wire.frames import ArtifactReady, Frame, FrameBody, FrameSplitter, Order, pack, unpack_order
 
@@ -31,6 +32,7 @@ class Channel:
         self._sending = threading.Lock()
         self._sent = 0
         self._unheard: dict[int, ArtifactReady] = {}
+        self._log: SessionLog | None = None
         self._acked = 0
         self._gone = False
         self._checkpoint_wanted = False
@@ -58,9 +60,24 @@ class Channel:
         """Whether somebody is sending now, or waits for the core to make room."""
         return self._sending.locked()
 
+    def record_in(self, log: SessionLog) -> None:
+        """Write into the session log from now on what is sent, before it is sent."""
+        with self._sending:
+            self._log = log
+
+    def end_record(self) -> SessionLog | None:
+        """Close the session log, if there is one, and return it: nothing is added to it any more."""
+        with self._sending:
+            log, self._log = self._log, None
+        if log is not None:
+            log.close()
+        return log
+
     def send(self, body: FrameBody) -> int:
         """Send one frame and return its id; waits while the window is full."""
         with self._sending:  # over number and writing: an acknowledged frame stands for all before it
+            if self._log is not None:
+                self._log.add(body)
             with self._changed:
                 while not self._changed.wait_for(self._may_send, timeout=_LOOK_S):
                     pass  # SIGTERM changes leave_by without a notice, so the wait looks up now and then

@@ -6,9 +6,11 @@ still. ``tick`` is cheap enough to be called once for each step of the simulator
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from worker_core.training.channel import Channel
 from worker_core.training.failures import LeaveNow
+from worker_core.training.files import sha256_of
 from worker_core.training.health import Finding
 from worker_core.training.numbers import read_number
 from worker_core.training.stall import StallWatch, StepTimes
@@ -123,6 +125,15 @@ class Reporter:
     def result(self, artifact: ArtifactReady) -> None:
         """Announce a result that is complete on disk."""
         self.channel.send(artifact)
+
+    def deliver_log(self, folder: Path) -> None:
+        """End the session log and announce it as the last result: what comes after it is not in it."""
+        log = self.channel.end_record()
+        if log is not None:
+            path = log.path
+            size, sha256 = path.stat().st_size, sha256_of(path)
+            relative = f"{folder.name}/{path.name}"
+            self.result(ArtifactReady(name=path.name, kind="result", path=relative, sha256=sha256, size=size))
 
     def is_kept(self, announced: int) -> bool:
         """Whether the core holds what was announced under this id."""

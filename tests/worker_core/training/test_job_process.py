@@ -26,7 +26,8 @@ def test_a_job_trains_and_leaves_everything_it_promises(shop: JobShop) -> None:
     assert job.ids == list(range(1, len(job.ids) + 1))
     assert isinstance(job.bodies[-1], Done)
     names = [artifact.name for artifact in job.artifacts("result")]
-    assert names == ["policy.safetensors", "policy.json", "model_card.json", "benchmark.json", "benchmark.csv"]
+    told = ["policy.safetensors", "policy.json", "model_card.json", "benchmark.json", "benchmark.csv"]
+    assert names == [*told, "learning_curves.png", "session.jsonl"]
     for artifact in (*job.artifacts("result"), *job.artifacts("checkpoint")):
         data = (job.workspace / artifact.path).read_bytes()
         assert (len(data), hashlib.sha256(data).hexdigest()) == (artifact.size, artifact.sha256)
@@ -81,6 +82,27 @@ def test_the_benchmark_says_what_was_gained_on_the_same_starts(shop: JobShop) ->
     card = json.loads((job.workspace / "results" / "model_card.json").read_text())
     assert card["spec_sha256"] == hashlib.sha256((job.workspace / "spec.json").read_bytes()).hexdigest()
     assert (card["plan"]["skill"]["ppo"]["n_epochs"], card["lineage"]["attempt_id"]) == (3, "att_1")
+
+
+def test_the_session_log_that_is_delivered_holds_all_that_was_told_before_it(shop: JobShop) -> None:
+    job = shop.run(quick_spec())
+    lines = [json.loads(line) for line in (job.workspace / "results" / "session.jsonl").read_text().splitlines()]
+    assert (lines[0]["t"], lines[0]["attempt_id"]) == ("opened", "att_1")
+    assert [(line["step"], line["values"]) for line in lines if line["t"] == "m"] == job.metrics()
+    assert [line["text"] for line in lines if line["t"] == "l"] == job.logs()
+    assert [line["phase"] for line in lines if line["t"] == "s"] == job.phases()[1:]
+    delivered = [artifact.name for artifact in job.artifacts("result")]
+    assert [line["name"] for line in lines if line["t"] == "artifact" and line["kind"] == "result"] == delivered[:-1]
+
+
+def test_a_killed_job_leaves_its_session_log(shop: JobShop) -> None:
+    job = shop.start(shop.workspace(quick_spec(training=LONG, checkpoint=SELDOM)))
+    job.wait_for(lambda body: isinstance(body, Metric) and body.step > 0)
+    job.kill()
+    job.wait()
+    whole = (job.workspace / "results" / "session.jsonl").read_bytes().rpartition(b"\n")[0]
+    metrics = [line["step"] for line in map(json.loads, whole.splitlines()) if line["t"] == "m"]
+    assert metrics[: len(job.metrics())] == [step for step, _ in job.metrics()]
 
 
 def test_a_checkpoint_is_saved_on_request_and_announced_whole(shop: JobShop) -> None:

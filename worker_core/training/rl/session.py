@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,6 +15,8 @@ from worker_core.training.reporter import Reporter
 from worker_core.training.rl import results, snapshot
 from worker_core.training.rl.benchmark import BenchmarkResult, Choose, Player
 from worker_core.training.rl.checker import UnfitSimulator, check_simulator
+from worker_core.training.rl.curves import Curves
+from worker_core.training.rl.delivery import Trained, deliver
 from worker_core.training.rl.device import choose_descent
 from worker_core.training.rl.entries import find_simulator
 from worker_core.training.rl.joint import Joint
@@ -75,6 +75,7 @@ class RlSession:
         self._team = Team(*whose, shards, waiting=reporter.leave_in_time)
         self._store = CheckpointStore(folder.checkpoints, spec_sha256, plan.checkpoint_keep)
         self._counters = _Counters()
+        self._curves = Curves()
         self._health = health.HealthState()
         self._is_sound = True
         """Whether all weights are finite: others are neither saved nor delivered."""
@@ -129,6 +130,7 @@ class RlSession:
     def _restore(self, arrays: Arrays, state: State) -> None:
         plan = self._plan
         self._counters = _Counters(**state["counters"])
+        self._curves = Curves(state["curves"])
         self._health = msgspec.convert(state["health"], health.HealthState)
         self._initial = msgspec.convert(state["initial"], BenchmarkResult)
         snapshot.restore_learner(self._learner, arrays, state["learner"])
@@ -209,7 +211,7 @@ class RlSession:
             ended = self._ended
             if ended or counters.updates <= _FIRST_POINTS or counters.updates % self._points_apart == 0:
                 stats |= self._rollout_stats() | {"time/fps": pace.take_speed(self._decisions)}
-                self._reporter.metrics(self._decisions, stats)
+                self._tell(stats)
             self._mind_health(stats)
             self._at_boundary(ended=ended)
         if not self._is_sound:
@@ -237,7 +239,7 @@ class RlSession:
         stats = {"eval/mean_reward": found.mean}
         if found.success_rate is not None:
             stats["eval/success_rate"] = found.success_rate
-        self._reporter.metrics(self._decisions, stats)
+        self._tell(stats)
         if counters.best_evaluation is None or found.mean > counters.best_evaluation:
             counters.best_evaluation, counters.evaluations_since_best = found.mean, 0
             return
@@ -247,6 +249,10 @@ class RlSession:
                 f"training ends early at decision {self._decisions:,}: the last {counters.evaluations_since_best} "
                 f"evaluations were not above the best return, {counters.best_evaluation:,.1f}"
             )
+
+    def _tell(self, stats: Stats) -> None:
+        self._reporter.metrics(self._decisions, stats)
+        self._curves.add(self._decisions, stats)
 
     def _tick_on(self, _share: float) -> None:
         self._reporter.tick(self._decisions, self._decisions / self._plan.decisions)
@@ -360,6 +366,7 @@ class RlSession:
         team_arrays, team = self._team.snapshot()
         state: State = {
             "counters": vars(self._counters).copy(),
+            "curves": self._curves.points(),
             "initial": msgspec.to_builtins(self._initial),
             "learner": learner,
             "team": team,
@@ -368,33 +375,22 @@ class RlSession:
         return {**learner_arrays, **team_arrays}, state
 
     def _export(self, compared: results.Compared) -> None:
-        plan, counters = self._plan, self._counters
+        counters = self._counters
         self._reporter.begin(EXPORTING, self._decisions, _SHARES[EXPORTING])
-        identity = self._folder.read_identity()
-        lineage: dict[str, Any] = {
-            **msgspec.to_builtins(identity),
-            "resumed_from_decision": self._resumed_from,
-            "restarted_simulators": self._restarted,
-        }
-        name = f"benchmark/{{}}{plan.skill.name}/{results.SCENARIO}"
-        metrics = {
-            **compared.initial.metrics(name.format("initial/")),
-            **compared.final.metrics(name.format("")),
-            **self._rollout_stats(),
-        }
+        metrics = self._rollout_stats()
         if counters.best_return is not None:
             metrics |= {"best/ep_rew_mean": counters.best_return, "best/decision": float(counters.best_decision)}
-        described = results.policy_description(
-            plan, self._spec_sha256, self._learner, self._observations, self._actions
+        trained = Trained(
+            learner=self._learner,
+            observations=self._observations,
+            compared=compared,
+            metrics=metrics,
+            curves=self._curves,
+            device=self._device,
+            train_seconds=counters.train_seconds,
+            lineage={"resumed_from_decision": self._resumed_from, "restarted_simulators": self._restarted},
         )
-        card = results.model_card(plan, self._spec_sha256, self._folder.code, self._device, metrics, lineage)
-        self._announce("policy.safetensors", results.policy_weights(self._learner))
-        self._announce("policy.json", described)
-        self._announce("model_card.json", card)
-        self._announce("benchmark.json", results.benchmark_report(plan, compared, counters.train_seconds))
-        self._announce("benchmark.csv", results.benchmark_table(plan, compared))
-
-    def _announce(self, name: str, content: bytes | dict[str, object]) -> None:
-        folder: Path = self._folder.results
-        self._reporter.result(results.write_result(folder, name, content))
-        self._reporter.tick(self._decisions, 1.0)
+        for artifact in deliver(self._plan, self._spec_sha256, self._folder, trained):
+            self._reporter.result(artifact)
+            self._reporter.tick(self._decisions, 1.0)
+        self._reporter.deliver_log(self._folder.results)
