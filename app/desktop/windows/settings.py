@@ -274,4 +274,5 @@ def _number(suffix: str, most: float) -> QDoubleSpinBox:
     made.setMaximum(most)
     made.setSuffix(suffix)
     made.setSpecialValueText("Off")
+    made.lineEdit().setTextMargins(10, 0, 10, 0)
     return made

@@ -137,7 +137,7 @@ def _style_sheet(colour: Colours) -> str:
         QLineEdit:focus, QComboBox:focus, QDoubleSpinBox:focus {{ border: 2px solid {colour.accent};
             padding: 6px 9px; }}
         QDoubleSpinBox QLineEdit, QDoubleSpinBox QLineEdit:focus {{ background: transparent; border: none;
-            padding: 0 10px; }}
+            padding: 0; }}
         QDoubleSpinBox::up-button, QDoubleSpinBox::down-button {{ width: 0; border: none; }}
         QLineEdit[fault="true"] {{ border: 2px solid {colour.alert}; padding: 6px 9px; }}
         QComboBox::drop-down {{ border: none; width: 26px; }}
