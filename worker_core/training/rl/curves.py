@@ -134,14 +134,14 @@ class _Panel:
         self._picture.text((_LEFT + _WIDTH - _RIGHT) / 2, self._bottom + 26, "decisions", anchor="ma", colour=_GREY)
 
     def _draw_levels(self) -> None:
+        for value in self._levels.values():
+            y = self._y(value)
+            for x in range(_LEFT, _WIDTH - _RIGHT, 12):
+                self._picture.line([(x, y), (min(x + 6, _WIDTH - _RIGHT), y)], _GREY)
         taken: list[float] = []
         for name, value in self._levels.items():
-            y, x = self._y(value), float(_LEFT)
-            while x < _WIDTH - _RIGHT:
-                self._picture.line([(x, y), (min(x + 6, _WIDTH - _RIGHT), y)], _GREY)
-                x += 12
             # Two levels that lie together have their names one above the other.
-            place = y - 3
+            place = self._y(value) - 3
             while any(abs(place - other) < 15 for other in taken):
                 place -= 15
             taken.append(place)
