@@ -35,10 +35,9 @@ def deliver(plan: Plan, spec_sha256: str, folder: JobFolder, trained: Trained) -
     """Write each result and yield what to announce of it."""
     learner, compared = trained.learner, trained.compared
     lineage = {**msgspec.to_builtins(folder.read_identity()), **trained.lineage}
-    name = f"benchmark/{{}}{plan.skill.name}/{results.SCENARIO}"
     metrics = {
-        **compared.initial.metrics(name.format("initial/")),
-        **compared.final.metrics(name.format("")),
+        **compared.initial.metrics(results.benchmark_name(plan, "initial/")),
+        **compared.final.metrics(results.benchmark_name(plan)),
         **trained.metrics,
     }
     described = results.policy_description(plan, spec_sha256, learner, trained.observations, learner.policy.actions)

@@ -26,6 +26,11 @@ SCENARIO = "reset"
 _PACKAGES = ("torch", "numpy", "gymnasium", "safetensors")
 
 
+def benchmark_name(plan: Plan, which: str = "") -> str:
+    """Return what stands before the metrics of a benchmark; ``which`` is empty for that of the trained policy."""
+    return f"benchmark/{which}{plan.skill.name}/{SCENARIO}"
+
+
 def policy_weights(learner: PpoLearner) -> bytes:
     """Return the actor's weights as a safetensors file."""
     own = {name: array for name, array in learner.policy.arrays.items() if not name.startswith("critic.")}

@@ -72,12 +72,122 @@ class RlSession:
         self._resume = self._read_resume()
         shards = shards_of(plan, self._learner) if self._resume is None else int(self._resume[1]["team"]["shards"])
         whose = (plan, folder.code, self._make, self._observations, self._learner)
-        self._team = Team(
-            plan, folder.code, self._make, self._observations, self._learner, shards, waiting=reporter.leave_in_time
-        )
+        self._team = Team(*whose, shards, waiting=reporter.leave_in_time)
+        self._store = CheckpointStore(folder.checkpoints, spec_sha256, plan.checkpoint_keep)
+        self._counters = _Counters()
+        self._curves = Curves()
+        self._health = health.HealthState()
+        self._is_sound = True
+        """Whether all weights are finite: others are neither saved nor delivered."""
+        self._initial: BenchmarkResult | None = None
+        self._resumed_from: int | None = None
+        self._saved_at: int | None = None
+        self._next_save = 0.0
+        self._points_apart = max(1, plan.updates // _MOST_POINTS)
+        self._restarted: list[int] = []
 
-    def _benchmark_name(self, which: str) -> str:
-        return f"benchmark/{which}{self._plan.skill.name}/{results.SCENARIO}"
+    @property
+    def _decisions(self) -> int:
+        return self._counters.steps * self._plan.simulators
+
+    def run(self) -> None:
+        """Do the whole session, or what is left of it."""
+        try:
+            self._start_or_resume()
+            if self._initial is None:
+                self._initial = self._benchmark(UNTRAINED)
+                self._reporter.metrics(0, self._initial.metrics(results.benchmark_name(self._plan, "initial/")))
+                self._save()
+            self._train(self._initial)
+            final = self._benchmark(TRAINED)
+            self._reporter.metrics(self._decisions, final.metrics(results.benchmark_name(self._plan)))
+            self._export(results.Compared(self._initial, self._benchmark_at_random(), final))
+        finally:
+            self._team.close()
+
+    # Start, and resume
+
+    def _check(self) -> list[str]:
+        try:
+            return check_simulator(self._plan.entry, self._make)
+        except UnfitSimulator as error:
+            raise JobFailure("bad-spec", str(error)) from error
+
+    def _start_or_resume(self) -> None:
+        for warning in self._warnings:
+            self._reporter.log(f"simulator: {warning}")
+        self._reporter.log(self._team.describe(self._device))
+        if self._resume is None:
+            self._team.start(snapshot.simulator_seeds(self._plan.seed, self._plan.simulators))
+            return
+        self._restore(*self._resume)
+        self._resume = None
+
+    def _read_resume(self) -> tuple[Arrays, State] | None:
+        note = self._folder.read_resume_note()
+        return None if note is None else load_checkpoint(self._folder.resume, note.sha256, self._spec_sha256)
+
+    def _restore(self, arrays: Arrays, state: State) -> None:
+        plan = self._plan
+        self._counters = _Counters(**state["counters"])
+        self._curves = Curves(state["curves"])
+        self._health = msgspec.convert(state["health"], health.HealthState)
+        self._initial = msgspec.convert(state["initial"], BenchmarkResult)
+        snapshot.restore_learner(self._learner, arrays, state["learner"])
+        fresh = snapshot.simulator_seeds(plan.seed, plan.simulators, self._decisions)
+        inexact = self._team.restore(arrays, state["team"], fresh, self._replay_tick())
+        self._resumed_from = self._saved_at = self._decisions
+        self._reporter.log(f"resumed at decision {self._decisions:,} of {plan.decisions:,}")
+        self._restarted = inexact
+        if inexact:
+            names = ", ".join(str(index) for index in inexact)
+            self._reporter.log(f"the resume is inexact: simulators {names} did not replay and started a new episode")
+
+    def _replay_tick(self) -> Callable[[], None]:
+        """Begin to replay the episodes of a resumed session; what is returned is called for each step of them."""
+        first, last = _SHARES[TRAINING]
+        decisions = self._decisions
+        share = first + (last - first) * decisions / self._plan.decisions
+        self._reporter.begin(RESUMING, decisions, (share, share))
+
+        def tick() -> None:
+            if self._reporter.leaving():
+                # The checkpoint that is being restored stays the newest.
+                raise LeaveNow
+            self._reporter.tick(decisions, 0.0)
+
+        return tick
+
+    # Benchmark
+
+    def _benchmark(self, phase: str) -> BenchmarkResult:
+        decisions = self._decisions
+        self._reporter.begin(phase, decisions, _SHARES[phase])
+        # The checkpoint before this benchmark is saved, or there is nothing to save yet.
+        return self._play(self._learner.choose, lambda share: self._reporter.tick(decisions, share))
+
+    def _play(
+        self, choose: Choose, told: Callable[[float], None], save: Callable[[], None] = lambda: None
+    ) -> BenchmarkResult:
+        """Play the benchmark's episodes; ``told`` hears the share that is done, ``save`` comes before leaving."""
+
+        def tick(share: float) -> None:
+            if self._reporter.leaving():
+                save()
+                raise LeaveNow
+            told(share)
+
+        rule = self._plan.benchmark
+        player = Player(self._make, self._observations, self._actions, choose)
+        return player.play(rule.seeds, greedy=rule.policy == "greedy", tick=tick)
+
+    def _benchmark_at_random(self) -> BenchmarkResult:
+        """Play the same starts with actions of chance: what is worth less than that has learned nothing."""
+        actions, rng = self._actions, generator(self._plan.benchmark.seeds[0], _CHANCE)
+        return self._play(
+            lambda seen, _noise: actions.random(rng, seen.shape[1]),
+            lambda _share: self._reporter.tick(self._decisions, 1.0),
+        )
 
     # Train
 
