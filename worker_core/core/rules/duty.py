@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 LOOK_S = 3.0
 """The first input of a person pauses the worker within ten seconds."""
 _SETTLE_S = 5.0
+SELDOM = 4
+"""Where only the battery is looked at, every so many looks are enough."""
 ASK_AGAIN_S = 60.0
 """A system that refused to be kept awake is asked again after so long; the refusal is logged once."""
 
@@ -60,7 +62,7 @@ class OwnerDuty:
     def mind(self, gpus: tuple[GpuShown, ...], *, runs: bool) -> None:
         """Called each second: look when it is time, and hold the machine awake exactly while a job runs."""
         now = self._clock.now()
-        if not self._looking.under_way and now - self._looked_at >= LOOK_S:
+        if not self._looking.under_way and now - self._looked_at >= self._look_every_s():
             self._looked_at = now
             self._looking.start(self._look(gpus))
         wanted = runs and self._may_hold()
@@ -117,6 +119,11 @@ class OwnerDuty:
         moment = Moment(self._clock.wall(), self._clock.now())
         self.verdict: Verdict
         self.verdict, self._memory = evaluate(moment, self.rules, self._reading, self._memory)
+
+    def _look_every_s(self) -> float:
+        rules = self.rules
+        fast = rules.idle_minutes or rules.programs or rules.max_gpu_c or rules.hours or rules.pause_on_metered
+        return LOOK_S if fast else SELDOM * LOOK_S
 
     def _may_hold(self) -> bool:
         if self.rules.keep_awake == "never":
