@@ -26,6 +26,15 @@ class InstanceLock:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
+    def is_on(self, path: Path) -> bool:
+        """Tell whether the locked file still bears this name; on Windows it does, for an open file stays."""
+        if sys.platform == "win32":
+            return True
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), path.stat())
+        except FileNotFoundError:
+            return False
+
     def release(self) -> None:
         """Give the lock back."""
         if self._descriptor >= 0:
