@@ -33,7 +33,12 @@ def pending(error: str = "authorization_pending", **members: Any) -> Answer:
 
 
 STARTED = PairingStarted(
-    pairing_id="prg", device_code="device-code-that-no-text-holds", user_code="BCDF-GHJK", verification_uri="", fingerprint="", expires_in=900
+    pairing_id="prg",
+    device_code="device-code-that-no-text-holds",
+    user_code="BCDF-GHJK",
+    verification_uri="",
+    fingerprint="",
+    expires_in=900,
 )
 
 
