@@ -61,9 +61,9 @@ def _readers() -> tuple[Reader, ...]:
         from worker_core.machine.idle_macos import last_input_s
 
         return (("macOS", last_input_s),)
-    from worker_core.machine.idle_linux import mutter_s, screen_saver_s, x11_s
+    from worker_core.machine.idle_linux import ScreenSaver, mutter_s, x11_s
 
-    return (("GNOME", mutter_s), ("the screen saver service", screen_saver_s), ("X11", x11_s))
+    return (("GNOME", mutter_s), ("the screen saver service", ScreenSaver()), ("X11", x11_s))
 
 
 def _remote_terminals() -> float | None:

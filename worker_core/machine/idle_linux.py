@@ -19,10 +19,20 @@ def mutter_s() -> float | None:
     return None if body is None else float(body[0]) / 1000
 
 
-def screen_saver_s() -> float | None:
-    """Return what KDE and others tell in milliseconds."""
-    body = _ask("org.freedesktop.ScreenSaver", "/org/freedesktop/ScreenSaver", "GetSessionIdleTime")
-    return None if body is None else float(body[0]) / 1000
+class ScreenSaver:
+    """What KDE and others tell in milliseconds. Under Wayland, KDE's service says 0 whatever happens (KWin's
+    ``KWinIdleTimePoller::forcePollRequest``), so there it is believed only once it has said something else.
+    """
+
+    def __init__(self) -> None:
+        self._believed = not os.environ.get("WAYLAND_DISPLAY")
+
+    def __call__(self) -> float | None:
+        """Return the idleness in seconds."""
+        body = _ask("org.freedesktop.ScreenSaver", "/org/freedesktop/ScreenSaver", "GetSessionIdleTime")
+        seconds = None if body is None else float(body[0]) / 1000
+        self._believed = self._believed or bool(seconds)
+        return seconds if self._believed else None
 
 
 def _ask(service: str, path: str, member: str) -> tuple[Any, ...] | None:

@@ -1,7 +1,9 @@
 """What the owner's rules look at, as one reading of this machine."""
 
 import logging
+import os
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -66,7 +68,23 @@ def _on_battery() -> bool | None:
 
 
 def _programs() -> tuple[str, ...]:
-    return tuple({process.info["name"] for process in psutil.process_iter(["name"]) if process.info["name"]})
+    """Return the names of all programs but this one and what it started: a job does not stop itself."""
+    parents: dict[int, int] = {}
+    names: dict[int, str] = {}
+    for process in psutil.process_iter(["ppid", "name"]):
+        parents[process.pid] = process.info["ppid"] or 0
+        names[process.pid] = process.info["name"] or ""
+    return tuple({name for pid, name in names.items() if name and not _is_ours(pid, parents)})
+
+
+def _is_ours(pid: int, parents: Mapping[int, int]) -> bool:
+    seen = set[int]()
+    while pid not in seen and pid in parents:
+        if pid == os.getpid():
+            return True
+        seen.add(pid)  # ids are used again, so what was read one by one may lead in a circle
+        pid = parents[pid]
+    return False
 
 
 def _metered() -> bool | None:

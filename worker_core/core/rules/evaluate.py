@@ -12,7 +12,7 @@ from worker_core.wire.vocabulary import Mode, stricter
 
 COOLER_BY_C = 10.0
 SPAN_S = 3600.0
-_SETTLE: Mapping[RuleName, tuple[float, float]] = {
+SETTLE_S: Mapping[RuleName, tuple[float, float]] = {
     "in-use": (0.0, 0.0),  # the minutes of idleness are its own delay
     "battery": (0.0, 30.0),
     "heat": (30.0, 60.0),
@@ -81,8 +81,8 @@ def evaluate(moment: Moment, rules: OwnerRules, reading: OwnerReading, memory: M
             memory.latches.get(name, Latch()),
             bool(wanted),
             moment.now,
-            enter_s=_SETTLE[name][0],
-            leave_s=_SETTLE[name][1],
+            enter_s=SETTLE_S[name][0],
+            leave_s=SETTLE_S[name][1],
         )
         for name, wanted in wishes.items()
     }
@@ -106,8 +106,8 @@ def _wishes(rules: OwnerRules, reading: OwnerReading, memory: Memory) -> dict[Ru
     if rules.idle_minutes:
         idle_s = reading.idle_s
         wishes["in-use"] = None if idle_s is None else idle_s < 60 * rules.idle_minutes
-    if rules.pause_on_battery and reading.on_battery is not None:
-        wishes["battery"] = reading.on_battery
+    if rules.pause_on_battery:  # most machines have no battery, so one that is not told is none
+        wishes["battery"] = reading.on_battery is True
     if rules.max_gpu_c:
         latch = memory.latches.get("heat", Latch())
         limit = rules.max_gpu_c - (COOLER_BY_C if latch.held else 0.0)

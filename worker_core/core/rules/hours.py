@@ -19,8 +19,7 @@ def allowed(hours: tuple[Hours, ...], moment: float) -> bool:
     """Tell whether jobs may run at a moment (seconds since 1970); without hours they always may."""
     if not hours:
         return True
-    local = datetime.fromtimestamp(moment)
-    return any(begin <= local < end for begin, end in _spans(hours, local, _NOW))
+    return any(begin <= moment < end for begin, end in _spans(hours, datetime.fromtimestamp(moment), _NOW))
 
 
 def next_change(hours: tuple[Hours, ...], moment: float) -> float | None:
@@ -28,24 +27,27 @@ def next_change(hours: tuple[Hours, ...], moment: float) -> float | None:
     now_allowed = allowed(hours, moment)
     local = datetime.fromtimestamp(moment)
     for days in (_SOON, _WEEK):  # mostly it is today or tomorrow
-        borders = {border.timestamp() for span in _spans(hours, local, days) for border in span}
+        borders = {border for span in _spans(hours, local, days) for border in span}
         # What lies beyond the days looked at may have earlier neighbours that were not looked at.
         known_until = moment + (len(days) - 2) * 86400 - 90_000
-        # Local times that a change of the daylight saving time skips or repeats fall on their neighbour.
         for at in sorted(borders):
             if moment < at and (days is _WEEK or at <= known_until) and allowed(hours, at) != now_allowed:
                 return at
     return None
 
 
-def _spans(hours: Iterable[Hours], local: datetime, days: range) -> Iterable[tuple[datetime, datetime]]:
+def _spans(hours: Iterable[Hours], local: datetime, days: range) -> Iterable[tuple[float, float]]:
+    """Return spans as moments (seconds since 1970), not as local times: those come twice when summer time ends.
+
+    A local time that is repeated means the first of the two; one that is skipped is as much later as the clock jumps.
+    """
     midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     for offset in days:
         day = midnight + timedelta(days=offset)
         for span in hours:
             if DAYS[day.weekday()] in span.days:
                 begin, end = _at(day, span.begin), _at(day, span.end)
-                yield begin, end if end > begin else end + timedelta(days=1)
+                yield begin.timestamp(), (end if end > begin else end + timedelta(days=1)).timestamp()
 
 
 def _at(day: datetime, clock: str) -> datetime:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -18,8 +19,9 @@ from fake_logind import FakeLogind, private_bus  # pyright: ignore[reportMissing
 from worker_core.control.messages import Request
 from worker_core.control.server import ControlRefused
 from worker_core.core.operations import CoreOperations
-from worker_core.core.rules import duty
+from worker_core.core.rules import duty, evaluate
 from worker_core.core.settings import read_settings
+from worker_core.machine import idle_linux
 from worker_core.machine.idle import IdleClock
 from worker_core.machine.keep_awake import LogindAwake
 from worker_core.machine.owner_reading import SystemOwner
@@ -76,7 +78,10 @@ async def test_a_rule_stops_the_job_at_a_checkpoint_and_no_other_is_taken_until_
     await bench.until(lambda: later in bench.coordinator.completions, timeout_s=45)
 
 
-async def test_a_start_outside_the_hours_takes_no_job_in_its_first_moments(bench: Any, machine: Machine) -> None:
+async def test_a_start_on_battery_takes_no_job_in_its_first_moments(
+    bench: Any, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "SETTLE_S", {**evaluate.SETTLE_S, "battery": (0.0, 0.2)})
     machine.set(on_battery=True)
     worker = await bench.start_paired()
     assert worker.known.life.owner == "stop"
@@ -187,6 +192,35 @@ def test_a_machine_without_desktop_bus_and_battery_gives_a_reading_all_the_same(
     assert reading.metered is None
     assert reading.hottest_gpu_c is None
     assert reading.programs
+
+
+def test_a_program_of_the_job_does_not_stop_the_job(tmp_path: Path) -> None:
+    """The agent's own load counts as activity (FAH 1483)."""
+    game = tmp_path / "stokergame"
+    game.symlink_to(sys.executable)
+    rules = OwnerRules(programs=("stokergame",))
+    waits = "import time; print('runs', flush=True); time.sleep(60)"
+    with subprocess.Popen([game, "-I", "-S", "-c", waits], stdout=subprocess.PIPE) as own:
+        assert own.stdout is not None
+        assert own.stdout.readline() == b"runs\n"
+        assert "stokergame" in {process.info["name"] for process in psutil.process_iter(["name"])}
+        assert "stokergame" not in (SystemOwner().read(rules, ()).programs or ())
+        own.kill()
+
+
+def test_a_service_that_says_nothing_but_zero_under_wayland_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Idle detection that silently always says in use (BOINC 4084)."""
+    said = [0]
+    monkeypatch.setattr(idle_linux, "_ask", lambda *_: (said[0],))
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    service = idle_linux.ScreenSaver()
+    assert service() is None
+    said[0] = 4000
+    assert service() == 4.0
+    said[0] = 0
+    assert service() == 0.0
+    monkeypatch.delenv("WAYLAND_DISPLAY")
+    assert idle_linux.ScreenSaver()() == 0.0
 
 
 async def test_rules_that_are_changed_hold_at_once_and_after_a_restart(bench: Any, machine: Machine) -> None:

@@ -1,5 +1,6 @@
 """The owner's rules say when this machine trains, and keep to it over sleep, clock steps and flapping readings."""
 
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -69,6 +70,25 @@ def test_hours_over_midnight_hold_by_the_clock_on_the_wall(moment: datetime, tra
     assert next_change(NIGHTS, moment.timestamp()) == change.timestamp()
 
 
+@pytest.mark.parametrize(
+    ("span", "trains"), [(Hours(begin="02:30", end="08:00"), True), (Hours(begin="20:00", end="02:30"), False)]
+)
+def test_a_border_in_the_hour_that_comes_twice_counts_once(span: Hours, trains: bool) -> None:
+    border = at(2026, 10, 25, 2, 30)
+    assert allowed((span,), border - 1) is not trains
+    assert {allowed((span,), border + minutes * 60) for minutes in range(90)} == {trains}
+    later = datetime(2026, 10, 25, 8 if trains else 20).timestamp()
+    assert next_change((span,), border) == later
+
+
+@pytest.mark.parametrize("span", [Hours(begin="02:30", end="08:00"), Hours(begin="20:00", end="02:30")])
+def test_a_border_in_the_hour_that_is_skipped_comes_all_the_same(span: Hours) -> None:
+    noon, modes = at(2026, 3, 28, 12), list[bool]()
+    for minutes in range(24 * 60):
+        modes.append(allowed((span,), noon + 60 * minutes))
+    assert sum(a != b for a, b in itertools.pairwise(modes)) == 2
+
+
 def test_hours_of_chosen_days_meet_at_midnight_without_a_gap() -> None:
     assert next_change(WEEKENDS, at(2026, 6, 6, 12)) == at(2026, 6, 8)
     assert next_change(WEEKENDS, at(2026, 6, 8, 12)) == at(2026, 6, 13)
@@ -105,6 +125,15 @@ def test_battery_stops_at_once_and_mains_have_to_stay_for_a_while() -> None:
     assert watch.look(2, on_battery=False).mode == "run"
     assert Watch(OwnerRules(pause_on_battery=False)).look(on_battery=True).mode == "run"
     assert Watch(OwnerRules()).look(on_battery=None).unknown == (), "a machine without a battery lacks nothing"
+
+
+def test_a_battery_that_is_told_only_now_and_then_makes_nothing_flap() -> None:
+    watch = Watch(OwnerRules())
+    for second in range(1200):
+        watch.look(3, on_battery=True if second % 2 else None)
+    assert sum(a != b for a, b in itertools.pairwise(watch.modes)) == 1
+    assert watch.look(60, on_battery=None).mode == "stop"
+    assert watch.look(31, on_battery=None).mode == "run"
 
 
 def test_heat_has_to_last_and_ends_only_ten_degrees_lower_for_a_minute() -> None:
