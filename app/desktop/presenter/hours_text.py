@@ -7,6 +7,7 @@ from worker_core.wire.owner_rules import DAYS, Day, Hours
 EXAMPLE = "mon-fri 20:00-08:00; sat,sun 00:00-00:00"
 MOST_SPANS = 50
 _SPAN = re.compile(r"^(?:(?P<days>[a-z,\s\-–]+?)\s+)?(?P<begin>\d{1,2}:\d{2})\s*[-–]\s*(?P<end>\d{1,2}:\d{2})$")
+_DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _EVERY_DAY = ("daily", "every day", "")
 
 
@@ -57,10 +58,10 @@ def _parse_days(text: str) -> tuple[Day, ...]:
 
 
 def _day(text: str) -> Day:
-    for day in DAYS:
-        if len(text) >= 3 and text[:3] == day:
+    for day, name in zip(DAYS, _DAY_NAMES, strict=True):
+        if len(text) >= 3 and name.startswith(text):
             return day
-    raise BadHours(f"“{text[:20]}” is no day. Days are {', '.join(DAYS)}.")
+    raise BadHours(f"“{text[:20]}” is no day. Days are {', '.join(DAYS)}, with commas between them.")
 
 
 def _days_text(days: tuple[Day, ...]) -> str:

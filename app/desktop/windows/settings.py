@@ -17,6 +17,7 @@ from app.desktop.control.client import ControlClient
 from app.desktop.control.store import WorkerStore
 from app.desktop.prefs import PrefsFile
 from app.desktop.presenter.hours_text import EXAMPLE, BadHours, hours_text, parse_hours
+from app.desktop.presenter.programs_text import BadPrograms, parse_programs, programs_text
 from app.desktop.windows.parts import GAP, MARGIN, button, card, hug, label, restyle
 from worker_core.control.messages import ErrorBody
 from worker_core.wire.codec import BadMessage, convert
@@ -164,7 +165,7 @@ class SettingsWindow(QWidget):
         self._idle.setValue(rules.idle_minutes)
         self._battery.setChecked(rules.pause_on_battery)
         self._heat.setValue(rules.max_gpu_c)
-        self._programs.setText(", ".join(rules.programs))
+        self._programs.setText(programs_text(rules.programs))
         self._metered.setChecked(rules.pause_on_metered)
         _choose(self._awake, rules.keep_awake)
 
@@ -194,7 +195,7 @@ class SettingsWindow(QWidget):
     def _send_rules(self) -> bool:
         try:
             rules = self._typed()
-        except (BadHours, BadMessage) as error:
+        except (BadHours, BadPrograms, BadMessage) as error:
             self._say(str(error), fault=isinstance(error, BadHours))
             return False
         call = self._client.request("set-rules", rules)
@@ -203,7 +204,6 @@ class SettingsWindow(QWidget):
         return True
 
     def _typed(self) -> OwnerRules:
-        programs = [name.strip() for name in self._programs.text().split(",") if name.strip()]
         return convert(
             {
                 "hours": [
@@ -214,7 +214,7 @@ class SettingsWindow(QWidget):
                 "idle_minutes": self._idle.value(),
                 "pause_on_battery": self._battery.isChecked(),
                 "max_gpu_c": self._heat.value(),
-                "programs": programs,
+                "programs": parse_programs(self._programs.text()),
                 "pause_on_metered": self._metered.isChecked(),
                 "keep_awake": self._awake.currentData(),
             },
@@ -268,9 +268,19 @@ def _choose(box: QComboBox, key: str) -> None:
     box.setCurrentIndex(max(0, box.findData(key)))
 
 
+class _Number(QDoubleSpinBox):
+    """A number that shows as many decimals as it has, so that saving it changes nothing that was not typed."""
+
+    def textFromValue(self, value: float) -> str:
+        """Return the number without zeros at its end."""
+        text = super().textFromValue(value)
+        point = self.locale().decimalPoint()
+        return text.rstrip("0").removesuffix(point) if point in text else text
+
+
 def _number(suffix: str, most: float) -> QDoubleSpinBox:
-    made = QDoubleSpinBox()
-    made.setDecimals(0)
+    made = _Number()
+    made.setDecimals(2)
     made.setMaximum(most)
     made.setSuffix(suffix)
     made.setSpecialValueText("Off")

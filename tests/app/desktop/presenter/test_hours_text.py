@@ -36,6 +36,7 @@ def test_a_refusal_ends_with_an_example() -> None:
         ("daily 20:00 – 8:00", DAYS),
         ("Monday-Friday 20:00-08:00", DAYS[:5]),
         ("fri-mon 20:00-08:00", ("mon", "fri", "sat", "sun")),
+        ("tues, thurs 20:00-08:00", ("tue", "thu")),
         ("sat, sun 20:00-08:00", ("sat", "sun")),
     ],
 )
@@ -46,7 +47,13 @@ def test_days_are_written_as_people_do(text: str, days: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("at night", "no span of hours"), ("20:00-24:00", "24:00 is no time"), ("noday 20:00-08:00", "“noday” is no day")],
+    [
+        ("at night", "no span of hours"),
+        ("20:00-24:00", "24:00 is no time"),
+        ("noday 20:00-08:00", "“noday” is no day"),
+        ("mon fri 20:00-08:00", "“mon fri” is no day"),
+        ("monkey 20:00-08:00", "“monkey” is no day"),
+    ],
 )
 def test_what_is_wrong_is_said_with_the_cure(text: str, said: str) -> None:
     with pytest.raises(BadHours, match=said):

@@ -68,6 +68,36 @@ def test_a_wrong_span_is_told_while_it_is_typed_and_is_not_saved(window: Setting
     assert core.asked("set-rules") == []
 
 
+def test_saving_changes_no_rule_that_nobody_touched(window: SettingsWindow, core: ScriptedCore, wait: Wait) -> None:
+    window.hide()
+    held = OwnerRules(
+        hours=(Hours(begin="20:00", end="08:00", days=("mon", "fri")),),
+        after_hours="drain",
+        idle_minutes=0.4,
+        pause_on_battery=False,
+        max_gpu_c=82.5,
+        programs=("blender", "game"),
+        pause_on_metered=True,
+        keep_awake="always",
+    )
+    core.rules = held
+    window.show()
+    wait(lambda: field(window, HOURS).text() == "mon,fri 20:00-08:00")  # type: ignore[attr-defined]
+    idle = field(window, "Minutes without anybody before jobs run", QDoubleSpinBox)
+    assert idle.text() == f"0{idle.locale().decimalPoint()}4 min"  # type: ignore[attr-defined]
+    press(window, "Save")
+    wait(lambda: core.asked("set-rules"))
+    wait(lambda: not window.isVisible())
+    assert core.rules == held
+
+
+def test_too_many_programs_are_told_in_plain_words(window: SettingsWindow, core: ScriptedCore) -> None:
+    field(window, "Programs beside which nothing trains").setText(", ".join(f"p{n}" for n in range(51)))  # type: ignore[attr-defined]
+    press(window, "Save")
+    assert "These are 51 programs; 50 are the most." in said(window)
+    assert core.asked("set-rules") == []
+
+
 def test_a_worker_that_refuses_or_is_gone_is_said_and_nothing_typed_is_lost(
     window: SettingsWindow, core: ScriptedCore, wait: Wait
 ) -> None:
