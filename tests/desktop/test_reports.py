@@ -99,7 +99,8 @@ def test_the_tray_says_what_the_worker_says_and_each_click_has_an_effect(
         if turn % 10 == 0:
             wait_for(lambda mode=mode: _offers(host) == (mode == "run", mode != "stop", mode != "run"), what="the menu")
             clicks += bool(host.ask("click", chance.choice(["Drain", "Stop", "Resume"])))
-    wait_for(lambda: len(core.asked("mode")) == clicks, what="every click at the worker")
+            # What a click changes must not come after what the next turn says.
+            wait_for(lambda clicks=clicks: len(core.asked("mode")) == clicks, what="every click at the worker")
     here = core.status.mode.here
     host.wait_for_headline("Available" if core.status.state == "available" else "Paused")
     wait_for(lambda: _offers(host) == (here == "run", here != "stop", here != "run"), what="the menu of the end")

@@ -45,7 +45,7 @@ def _tell_hashes(told: set[Path]) -> None:
     for folder in ("checkpoints", "results"):
         found = Path(folder).glob("[!.]*") if Path(folder).is_dir() else ()
         for path in sorted(set(found) - told):
-            if path.name == "latest.json":
+            if path.name in ("latest.json", "session.jsonl"):  # they are written on after this look
                 continue
             try:
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()

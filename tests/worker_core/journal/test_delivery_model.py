@@ -151,7 +151,8 @@ class Delivery(RuleBasedStateMachine):
 
     @invariant()
     def the_outbox_is_bounded(self) -> None:
-        assert self.journal.used_bytes() < 2 * BUDGET + 400
+        # Checkpoints are never left out, so that many of them stand above what may be thinned.
+        assert self.journal.used_bytes() < 3 * BUDGET
         assert self.journal.outbox().events >= 0
         assert self.journal.outbox().bytes >= 0
 

@@ -21,6 +21,8 @@ from worker_core.training.rl.spaces import Floats
 
 Indices = NDArray[np.intp]
 _SMALL = 2048
+_MOST_SPACES = 16
+"""Numbers of rows for which memory is kept; some differ from update to update."""
 
 
 class Matrices(NamedTuple):
@@ -91,6 +93,8 @@ class Joint:
         """Return the memory for passes of so many rows."""
         found = self._spaces.get(rows)
         if found is None:
+            if len(self._spaces) >= _MOST_SPACES:
+                del self._spaces[next(iter(self._spaces))]
             found = self._spaces[rows] = Workspace(self.hidden, self._outputs, rows)
         return found
 

@@ -112,7 +112,8 @@ class Simulators:
         moves = zip(self._steps, self._taken, self._limits, self._actions.for_step(chosen), strict=True)
         for index, (step, taken, limit, action) in enumerate(moves):
             try:
-                observation, reward, terminated, truncated, info = step(action)
+                # A copy, because some simulators change in place what they were given, and it is kept for replaying.
+                observation, reward, terminated, truncated, info = step(action.copy())
                 taken.append(action)
                 reward = float(reward)
                 earned.append(reward)
@@ -127,10 +128,10 @@ class Simulators:
                     current[:, index] = read(observation)
             except Exception as error:
                 self._make_anew(index, error)
-                del earned[index:]
-                earned.append(0.0)
+                # Where only the next episode failed to begin, what the last step brought stays.
                 if not ends[index]:
                     # The episode is cut off where it stood; what the failed step would have brought is not known.
+                    earned[index:] = [0.0]
                     ends[index] = 1.0
                     self.cut_offs.append(CutOff(row, index, current[:, index].copy()))
                 self._reset(index, self._seed_of(index))
@@ -203,7 +204,7 @@ class Simulators:
         else:
             self._reset(index, None)
         for action in actions:
-            observation, _, terminated, truncated, _ = step(action)
+            observation, _, terminated, truncated, _ = step(action.copy())
             self._taken[index].append(action)
             if terminated or truncated or (limit is not None and len(self._taken[index]) >= limit):
                 return False

@@ -38,6 +38,8 @@ _FEWEST_DECISIONS = 40_000
 _FEWEST_ROWS = 16
 """Rows of a minibatch below which a part costs as much as the whole."""
 _TRY_EVERY = 100
+_OLD = 10
+"""Updates after which what learning took tells nothing of the machine as it is now."""
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -251,6 +253,7 @@ class _Choice:
 
     def __init__(self) -> None:
         self._took: dict[bool, float] = {}
+        self._noted: dict[bool, int] = {}
         self._updates = 0
 
     def alone(self) -> bool:
@@ -264,8 +267,11 @@ class _Choice:
 
     def note(self, alone: bool, seconds: float) -> None:
         """Take in how long learning took for each step."""
-        before = self._took.get(alone)
-        self._took[alone] = seconds if before is None else 0.7 * before + 0.3 * seconds
+        if alone not in self._took or self._updates - self._noted[alone] > _OLD:
+            self._took[alone] = seconds
+        else:
+            self._took[alone] = 0.7 * self._took[alone] + 0.3 * seconds
+        self._noted[alone] = self._updates
 
     def _better(self) -> bool:
         return self._took[True] < self._took[False]

@@ -166,3 +166,10 @@ def test_a_nan_in_the_gradient_reaches_the_weights_where_it_is_found() -> None:
     step(descent, rows)
     descent.finish()
     assert not np.isfinite(policy.flat).all()
+
+
+def test_memory_for_passes_does_not_grow_with_every_number_of_rows_that_comes() -> None:
+    joint = Joint(policy_for(SPACES["discrete"]))
+    for rows in range(1, 100):
+        joint.judge(np.ones((5, rows), np.float32))
+    assert len(joint._spaces) == 16

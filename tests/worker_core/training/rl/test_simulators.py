@@ -67,6 +67,32 @@ class Moody(gymnasium.Env[Any, Any]):
         return np.array([random.random()]), 0.0, False, False, {}
 
 
+class Scaling(gymnasium.Env[Any, Any]):
+    """Changes the action that it was given."""
+
+    observation_space = spaces.Box(-99, 99, (1,), np.float32)
+    action_space = spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at = 0.0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        action *= 2
+        self.at += float(action[0])
+        return np.array([self.at], np.float32), 0.0, False, False, {}
+
+
+def test_a_simulator_that_changes_the_action_it_was_given_is_replayed_with_the_one_that_was_given() -> None:
+    first, second, third = (simulators_of(Scaling, 2) for _ in range(3))
+    first.start([1, 2])
+    play(first, 5, np.random.default_rng(0))
+    assert second.restore(*first.snapshot(), [5, 6]) == []
+    assert third.restore(*second.snapshot(), [5, 6]) == []
+    assert np.array_equal(third.current, first.current)
+
+
 def test_a_simulator_that_does_not_replay_starts_a_new_episode_and_is_named() -> None:
     first, second = simulators_of(Moody, 2), simulators_of(Moody, 2)
     first.start([1, 2])
@@ -140,6 +166,30 @@ def test_a_simulator_that_fails_is_made_anew_and_its_episode_is_cut_off(capsys: 
     said = capsys.readouterr().err
     assert "the pump is dry" in said
     assert "simulator 1 failed and is made anew (1 of 2 times)" in said
+
+
+class Stuck(Shaky):
+    """Ends an episode with a reward of 10, and fails to begin another; one that is new begins."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if self.at:
+            raise RuntimeError("the valve is stuck")
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.at += 1
+        return np.zeros(1, np.float32), 10.0, True, False, {}
+
+
+def test_what_the_last_step_of_an_episode_earned_stays_where_the_next_episode_fails_to_begin() -> None:
+    probe = Stuck()
+    spaces_of = Observations(probe.observation_space), read_actions(probe.action_space)
+    simulators = Simulators(Stuck, 2, *spaces_of, restart=Restart(lifetime=9, per_minute=60))
+    simulators.start([1, 2])
+    (_, rewards, ends), *_ = play(simulators, 1, np.random.default_rng(0))
+    assert (rewards.tolist(), ends.tolist()) == ([10, 10], [1, 1])
+    assert [end.total for end in simulators.take_ended()] == [10, 10]
+    assert simulators.take_cut_offs() == []
 
 
 @pytest.mark.parametrize("restart", [Restart(lifetime=1, per_minute=60), Restart(lifetime=9, per_minute=1)])

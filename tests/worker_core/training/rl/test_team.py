@@ -11,7 +11,7 @@ import pytest
 from worker_core.training.failures import FailedElsewhere
 from worker_core.training.rl import snapshot
 from worker_core.training.rl.crew import build
-from worker_core.training.rl.team import Team
+from worker_core.training.rl.team import Team, _Choice
 from worker_core.wire.plan import Plan, resolve
 from worker_core.wire.spec import parse_spec
 
@@ -98,6 +98,18 @@ def test_two_processes_learn_the_same_to_the_last_bit_as_one(plan: Plan, team: C
     assert np.array_equal(one.learner.policy.flat, two.learner.policy.flat)
     assert [str(stats) for stats in alone] == [str(stats) for stats in together]
     assert list(one.recent) == list(two.recent)
+
+
+def test_processes_work_together_again_soon_after_the_machine_is_no_longer_busy() -> None:
+    choice, alone = _Choice(), list[bool]()
+    for update in range(400):
+        # A busy machine makes meetings slow; one process alone hardly minds.
+        together = 5.0 if 100 <= update < 200 else 1.0
+        alone.append(choice.alone())
+        choice.note(alone[-1], 1.7 if alone[-1] else together)
+    quiet, busy, after = alone[2:99], alone[105:199], alone[300:]
+    assert (sum(quiet), busy.count(False)) == (0, 0)
+    assert sum(after) <= 2  # the trials
 
 
 @pytest.mark.parametrize("resumed_by", [1, 2])
