@@ -29,7 +29,7 @@ from worker_core.jobs.watch import NO_USE, Action, Watch
 from worker_core.jobs.workspace import Fetch, NotPrepared, is_disk_full, make_workspace
 from worker_core.journal.journal import Journal
 from worker_core.journal.records import AttemptEnd, JournalError, NewAttempt
-from worker_core.machine.child_exit import wait_exit
+from worker_core.machine.child_exit import bury, wait_exit
 from worker_core.machine.clocks import Clock
 from worker_core.machine.paths import Paths
 from worker_core.wire.codec import BadMessage
@@ -195,6 +195,7 @@ class AttemptRun:
                 task.cancel()
             for end in (self._channel, *readers, job.held):
                 end.close()
+            bury(job.process)
         self._log.end()
         self.left = tree.left
         return classify(self._seen(code, tree, starved))
@@ -390,6 +391,7 @@ def _close_unwatched(starting: "asyncio.Future[StartedJob]") -> None:
     """Close our ends of the pipes of a job to which nobody listens: it leaves by itself."""
     if not starting.cancelled() and starting.exception() is None:
         starting.result().close()
+        bury(starting.result().process)
 
 
 def _forget_result(task: "asyncio.Future[Path]") -> None:

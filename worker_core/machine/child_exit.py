@@ -24,3 +24,9 @@ async def wait_exit(process: subprocess.Popen[bytes]) -> int:
 
     threading.Thread(target=wait, name=f"exit of {process.pid}", daemon=True).start()
     return await ended
+
+
+def bury(process: subprocess.Popen[bytes]) -> None:
+    """Take the exit code of a child for which nobody waits any more, whenever it ends."""
+    if process.returncode is None:
+        threading.Thread(target=process.wait, name=f"exit of {process.pid}", daemon=True).start()
