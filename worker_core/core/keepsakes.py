@@ -5,6 +5,7 @@ Which ones stands in the journal. There are never many of them and they never ho
 
 import asyncio
 import logging
+from weakref import WeakKeyDictionary
 
 from worker_core.jobs.folders import folder_size
 from worker_core.jobs.workspace import workspace_path
@@ -22,15 +23,24 @@ _Kept = dict[str, float]
 """Attempt id to the unix seconds at which it was put aside, oldest first."""
 
 
+_changes: "WeakKeyDictionary[Journal, asyncio.Lock]" = WeakKeyDictionary()
+
+
 async def keep(journal: Journal, clock: Clock, attempt_id: str) -> None:
     """Put the workspace of an attempt aside instead of removing it."""
-    kept = {**_read(journal), attempt_id: clock.wall()}
-    await _write(journal, dict(list(kept.items())[-KEEP_COPIES:]))
+    async with _one_change(journal):
+        kept = {**_read(journal), attempt_id: clock.wall()}
+        await _write(journal, dict(list(kept.items())[-KEEP_COPIES:]))
     log.info("the workspace of %s, whose job another attempt has, stays for a day", attempt_id)
 
 
 async def still_kept(paths: Paths, journal: Journal, clock: Clock, limit_bytes: int) -> set[str]:
     """Return the attempts whose workspaces stay; forget those that are too old, gone, or too big together."""
+    async with _one_change(journal):
+        return await _sorted_out(paths, journal, clock, limit_bytes)
+
+
+async def _sorted_out(paths: Paths, journal: Journal, clock: Clock, limit_bytes: int) -> set[str]:
     kept, now = _read(journal), clock.wall()
     # A moment in the future means that somebody set the date back: it counts from now on.
     young = {one: min(since, now) for one, since in kept.items() if now - since < KEEP_S}
@@ -47,6 +57,11 @@ async def still_kept(paths: Paths, journal: Journal, clock: Clock, limit_bytes: 
     if ordered != kept:
         await _write(journal, ordered)
     return set(ordered)
+
+
+def _one_change(journal: Journal) -> asyncio.Lock:
+    """Return what keeps one reading and writing of the list from coming between those of another."""
+    return _changes.setdefault(journal, asyncio.Lock())
 
 
 def _read(journal: Journal) -> _Kept:

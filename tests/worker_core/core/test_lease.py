@@ -163,6 +163,17 @@ async def test_copies_that_lost_their_job_stay_a_day_within_their_room_and_few_a
     assert await kept(worker, bench, 1 << 30) == {names[-2]}
 
 
+async def test_a_copy_that_is_put_aside_while_others_are_sorted_out_stays(bench: Any) -> None:
+    worker = await bench.start()
+    for name in ("att_1", "att_2", "att_3"):
+        workspace_path(bench.paths, name).mkdir(parents=True)
+        sorting = asyncio.ensure_future(kept(worker, bench, 1 << 30))
+        await asyncio.sleep(0)  # it has read the list
+        await keep(worker.journal, worker.known.clock, name)
+        await sorting
+    assert await kept(worker, bench, 1 << 30) == {"att_1", "att_2", "att_3"}
+
+
 async def test_a_day_later_a_kept_copy_goes_and_a_date_set_back_does_not_keep_it_for_ever(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
