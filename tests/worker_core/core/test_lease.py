@@ -148,6 +148,17 @@ async def test_what_was_held_through_an_outage_is_dropped_when_another_has_the_j
     assert attempt not in bench.coordinator.releases
 
 
+@pytest.fixture
+def untidied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that does not tidy up by itself: it would remove the folders that a test makes."""
+
+    async def leave(_rounds: Rounds) -> None:
+        return
+
+    monkeypatch.setattr(Rounds, "housekeep", leave)
+
+
+@pytest.mark.usefixtures("untidied")
 async def test_copies_that_lost_their_job_stay_a_day_within_their_room_and_few_at_a_time(bench: Any) -> None:
     worker = await bench.start()
     names = [f"att_{index}" for index in range(KEEP_COPIES + 2)]
@@ -163,6 +174,7 @@ async def test_copies_that_lost_their_job_stay_a_day_within_their_room_and_few_a
     assert await kept(worker, bench, 1 << 30) == {names[-2]}
 
 
+@pytest.mark.usefixtures("untidied")
 async def test_a_copy_that_is_put_aside_while_others_are_sorted_out_stays(bench: Any) -> None:
     worker = await bench.start()
     for name in ("att_1", "att_2", "att_3"):
@@ -174,6 +186,7 @@ async def test_a_copy_that_is_put_aside_while_others_are_sorted_out_stays(bench:
     assert await kept(worker, bench, 1 << 30) == {"att_1", "att_2", "att_3"}
 
 
+@pytest.mark.usefixtures("untidied")
 async def test_a_day_later_a_kept_copy_goes_and_a_date_set_back_does_not_keep_it_for_ever(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
