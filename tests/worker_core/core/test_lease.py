@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from worker_core.core import keepsakes, rounds
-from worker_core.core.keepsakes import KEEP_COPIES, keep, still_kept
+from worker_core.core import rounds
 from worker_core.core.lease_watch import LeaseView, lease_event
 from worker_core.core.life import Life
 from worker_core.core.life_events import LeaseLapsed, OfflineTooLong
@@ -146,61 +144,3 @@ async def test_what_was_held_through_an_outage_is_dropped_when_another_has_the_j
             await asyncio.sleep(0.05)
     assert len(bench.coordinator.events[attempt]) == arrived
     assert attempt not in bench.coordinator.releases
-
-
-@pytest.fixture
-def untidied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that does not tidy up by itself: it would remove the folders that a test makes."""
-
-    async def leave(_rounds: Rounds) -> None:
-        return
-
-    monkeypatch.setattr(Rounds, "housekeep", leave)
-
-
-@pytest.mark.usefixtures("untidied")
-async def test_copies_that_lost_their_job_stay_a_day_within_their_room_and_few_at_a_time(bench: Any) -> None:
-    worker = await bench.start()
-    names = [f"att_{index}" for index in range(KEEP_COPIES + 2)]
-    for name in names:
-        folder = workspace_path(bench.paths, name)
-        folder.mkdir(parents=True)
-        (folder / "model").write_bytes(b"x" * 1_000_000)
-        await keep(worker.journal, worker.known.clock, name)
-    assert await kept(worker, bench, 1 << 30) == set(names[-KEEP_COPIES:])
-    assert await kept(worker, bench, 2_500_000) == set(names[-2:])
-    os.unlink(workspace_path(bench.paths, names[-1]) / "model")
-    workspace_path(bench.paths, names[-1]).rmdir()
-    assert await kept(worker, bench, 1 << 30) == {names[-2]}
-
-
-@pytest.mark.usefixtures("untidied")
-async def test_a_copy_that_is_put_aside_while_others_are_sorted_out_stays(bench: Any) -> None:
-    worker = await bench.start()
-    for name in ("att_1", "att_2", "att_3"):
-        workspace_path(bench.paths, name).mkdir(parents=True)
-        sorting = asyncio.ensure_future(kept(worker, bench, 1 << 30))
-        await asyncio.sleep(0)  # it has read the list
-        await keep(worker.journal, worker.known.clock, name)
-        await sorting
-    assert await kept(worker, bench, 1 << 30) == {"att_1", "att_2", "att_3"}
-
-
-@pytest.mark.usefixtures("untidied")
-async def test_a_day_later_a_kept_copy_goes_and_a_date_set_back_does_not_keep_it_for_ever(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = await bench.start()
-    workspace_path(bench.paths, "att_1").mkdir(parents=True)
-    wall = [1_000_000.0]
-    monkeypatch.setattr(worker.known.clock, "wall", lambda: wall[0])
-    await keep(worker.journal, worker.known.clock, "att_1")
-    wall[0] -= 30 * 86400
-    assert await kept(worker, bench, 1 << 30) == {"att_1"}
-    wall[0] += keepsakes.KEEP_S + 1
-    assert await kept(worker, bench, 1 << 30) == set()
-    assert worker.journal.fact("kept-workspaces") is None
-
-
-async def kept(worker: Any, bench: Any, room: int) -> set[str]:
-    return await still_kept(bench.paths, worker.journal, worker.known.clock, room)
