@@ -62,7 +62,7 @@ async def test_what_a_killed_core_left_is_ended_at_once_when_nobody_may_wait_for
     if ending == "revoked":
         bench.coordinator.revoke()
         await bench.until_state("revoked")
-        await bench.until(lambda: bench.processes_of(attempt) == [], timeout_s=2)
+        await bench.until(lambda: bench.processes_of(attempt) == [], timeout_s=6)
         await bench.until(lambda: not list(bench.paths.workspaces.glob("att_*")))
     else:
         await bench.stop("now")

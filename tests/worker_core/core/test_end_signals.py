@@ -185,7 +185,7 @@ async def test_one_who_leaves_at_leisure_is_hurried_by_term(bench: Any, monkeypa
     assert not worker.left.is_set()
     monkeypatch.setitem(departure._ONCE_HURRIED_S, "checkpoint", 0.5)
     worker.leave("checkpoint")
-    await bench.until(worker.left.is_set, timeout_s=10)
+    await bench.until(worker.left.is_set, timeout_s=30)
     (row,) = await worker.journal.attempts()
     assert row.attempt_id == attempt, "what is not delivered waits for the next start"
 

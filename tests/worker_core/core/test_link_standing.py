@@ -133,7 +133,7 @@ async def test_a_clock_that_jumps_a_month_while_waiting_does_not_lengthen_the_wa
     set_clock(30 * 86400.0)
     polls = len(bench.coordinator.polls)
     set_clock(0)
-    await bench.until(lambda: len(bench.coordinator.polls) > polls, timeout_s=10)
+    await bench.until(lambda: len(bench.coordinator.polls) > polls, timeout_s=30)
 
 
 async def test_a_core_that_was_blocked_while_the_clock_moved_ends_no_job(set_clock: SetClock, bench: Any) -> None:
@@ -164,7 +164,7 @@ async def test_a_line_that_swallows_everything_is_given_up(bench: Any, monkeypat
     bench.worker.known.contact.poll_anew()
     await bench.until(lambda: not bench.coordinator._rules[-1][2])
     began, polls = SystemClock().now(), bench.coordinator.polls_answered
-    await bench.until(lambda: bench.coordinator.polls_answered > polls, timeout_s=15)
+    await bench.until(lambda: bench.coordinator.polls_answered > polls, timeout_s=45)
     assert SystemClock().now() - began < 10
 
 

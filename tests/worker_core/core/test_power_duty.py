@@ -103,7 +103,7 @@ async def test_the_end_of_the_machine_gives_the_job_back_before_it_is_let_go(
     attempt = bench.offer(steps=10_000, pause_s=0.02)
     await bench.until(lambda: len(bench.coordinator.events[attempt]) > 5)
     machine.set(power="shutting-down")
-    await bench.until(lambda: not duty.held, timeout_s=20)
+    await bench.until(lambda: not duty.held, timeout_s=60)
     assert bench.coordinator.releases[attempt].reason == "shutdown"
     assert bench.worker.left.is_set()
     assert bench.processes_of(attempt) == []

@@ -38,7 +38,7 @@ async def test_drain_in_mid_job_lets_it_finish_and_takes_nothing_new(bench: Any)
     second = bench.offer(steps=5)
     await bench.until(lambda: first in bench.coordinator.completions)
     await bench.until_state("paused")
-    assert bench.worker.status().reasons == ("drained",)
+    assert "drained" in bench.worker.status().reasons
     assert second not in bench.coordinator.accepted
     bench.coordinator.set_mode("run")
     await bench.until(lambda: second in bench.coordinator.completions)
@@ -56,7 +56,7 @@ async def test_stop_saves_a_checkpoint_frees_the_slot_and_gives_the_job_back(ben
     assert release.step >= max(metrics(bench.coordinator.events[attempt])) - 1
     assert attempt not in bench.coordinator.completions
     await bench.until_state("paused")
-    assert worker.status().reasons == ("stopped",)
+    assert "stopped" in worker.status().reasons
     assert bench.processes_of(attempt) == []
 
 
@@ -118,7 +118,7 @@ async def test_a_revoked_worker_ends_its_job_and_forgets_its_key(bench: Any, cap
     await bench.until(lambda: metrics(bench.coordinator.events[attempt]))
     bench.coordinator.revoke("sold")
     await bench.until_state("revoked")
-    await bench.until(lambda: bench.processes_of(attempt) == [], timeout_s=2)
+    await bench.until(lambda: bench.processes_of(attempt) == [], timeout_s=6)
     await bench.until(lambda: isinstance(open_store(bench.paths, "file").load(), Absent))
     await bench.until(lambda: worker.journal.fact("farewell") and not worker.journal.fact("enrollment"))
     assert await worker.journal.attempts() == []
