@@ -7,7 +7,6 @@ and a private session bus with a tray host (Xvfb, dbus-daemon, and the system's 
 """
 
 import argparse
-import json
 import tempfile
 import time
 from contextlib import ExitStack, closing
@@ -16,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from bench._figures import tell
 from tests.desktop.kit import Bus, DesktopProcess, Display, TrayHost
 from tests.desktop.scripted_core import ScriptedCore, paired, training
 
@@ -30,13 +30,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--seconds", type=float, default=40.0)
     options = parser.parse_args()
-    figures = measure(options.seconds)
-    if options.json:
-        print(json.dumps(figures))
-    else:
-        for name, value in figures.items():
-            print(f"{name:24} {value}")
-    return 0 if figures["within_targets"] else 1
+    return tell(measure(options.seconds), as_json=options.json)
 
 
 def measure(seconds: float) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from bench._figures import tell
 from tests.desktop.kit import Bus, DesktopProcess, Display, TrayHost, end
 from tests.desktop.scripted_core import ScriptedCore, paired, training
 
@@ -33,13 +34,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--openings", type=int, default=1000)
     options = parser.parse_args()
-    figures = measure(options.openings)
-    if options.json:
-        print(json.dumps(figures))
-    else:
-        for name, value in figures.items():
-            print(f"{name:24} {value}")
-    return 0 if figures["within_targets"] else 1
+    return tell(measure(options.openings), as_json=options.json)
 
 
 def measure(openings: int) -> dict[str, Any]:

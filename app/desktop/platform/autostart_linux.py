@@ -8,27 +8,18 @@ import os
 import re
 from pathlib import Path
 
+from app.desktop.platform.entry_file import EntryFile
 from app.desktop.platform.start import Start
-from worker_core.machine.atomic_files import write_file
 
-MAX_BYTES = 64 * 1024
 _OFF = re.compile(r"^\s*(Hidden\s*=\s*true|X-GNOME-Autostart-enabled\s*=\s*false)\s*$", re.MULTILINE | re.IGNORECASE)
 
 
-class DesktopEntry:
+class DesktopEntry(EntryFile):
     """``autostart/stoker.desktop`` in the person's configuration."""
 
     def __init__(self, start: Start, folder: Path | None = None) -> None:
         self._start = start
-        self.path = (folder or _config_folder() / "autostart") / f"{start.name}.desktop"
-
-    def read(self) -> str | None:
-        """Return the entry's text."""
-        try:
-            with self.path.open("rb") as file:
-                return file.read(MAX_BYTES).decode("utf-8", "replace")
-        except FileNotFoundError:
-            return None
+        super().__init__((folder or _config_folder() / "autostart") / f"{start.name}.desktop")
 
     def is_off(self) -> bool:
         """Whether the session's settings hid or disabled it."""
@@ -50,15 +41,6 @@ class DesktopEntry:
             "StartupNotify=false\n"
             "X-GNOME-Autostart-enabled=true\n"
         )
-
-    def write(self) -> None:
-        """Write it whole or not at all."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(self.path, self.expected().encode())
-
-    def remove(self) -> None:
-        """Take it away."""
-        self.path.unlink(missing_ok=True)
 
 
 def quote(argument: str) -> str:

@@ -7,27 +7,17 @@ import plistlib
 from pathlib import Path
 from xml.parsers.expat import ExpatError
 
+from app.desktop.platform.entry_file import EntryFile
 from app.desktop.platform.start import Start
-from worker_core.machine.atomic_files import write_file
-
-MAX_BYTES = 64 * 1024
 
 
-class LaunchAgent:
+class LaunchAgent(EntryFile):
     """``~/Library/LaunchAgents/org.stoker.….plist``."""
 
     def __init__(self, start: Start, folder: Path | None = None) -> None:
         self._start = start
         self._label = f"org.stoker.desktop.{start.name}"
-        self.path = (folder or Path.home() / "Library" / "LaunchAgents") / f"{self._label}.plist"
-
-    def read(self) -> str | None:
-        """Return the agent's text."""
-        try:
-            with self.path.open("rb") as file:
-                return file.read(MAX_BYTES).decode("utf-8", "replace")
-        except FileNotFoundError:
-            return None
+        super().__init__((folder or Path.home() / "Library" / "LaunchAgents") / f"{self._label}.plist")
 
     def is_off(self) -> bool:
         """Whether the agent says so itself; what the system's settings switch off is kept and obeyed elsewhere."""
@@ -49,12 +39,3 @@ class LaunchAgent:
         if self._start.home is not None:
             agent["EnvironmentVariables"] = {"STOKER_HOME": self._start.home}
         return plistlib.dumps(agent).decode()
-
-    def write(self) -> None:
-        """Write it whole or not at all."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(self.path, self.expected().encode())
-
-    def remove(self) -> None:
-        """Take it away."""
-        self.path.unlink(missing_ok=True)

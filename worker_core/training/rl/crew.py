@@ -126,9 +126,11 @@ class Mate:
         except OSError:
             self.answer()
 
-    def answer(self) -> Any:
-        """Return its answer; raises :class:`FailedElsewhere`."""
+    def answer(self, waiting: Callable[[], None] = lambda: None) -> Any:
+        """Return its answer; raises :class:`FailedElsewhere`. ``waiting`` is called meanwhile, and may raise."""
         try:
+            while not self._pipe.poll(_LOOK_EVERY_S):
+                waiting()
             said = self._pipe.recv()
         except (EOFError, OSError) as error:
             self._process.join(_LEAVE_S)
@@ -144,10 +146,14 @@ class Mate:
         """Whether it said something that was not heard yet, or is gone."""
         return self._pipe.poll() or not self._process.is_alive()
 
+    def dismiss(self) -> None:
+        """Tell it to end."""
+        self._pipe.close()
+
     def leave(self) -> None:
         """End it."""
         atexit.unregister(self.leave)
-        self._pipe.close()
+        self.dismiss()
         self._process.join(_LEAVE_S)
         if self._process.is_alive():
             self._process.kill()
@@ -211,8 +217,7 @@ class _Served:
         first, end = board.shape.bounds(board.shape.simulators, shard)
         actions = self._learner.policy.actions
         self._simulators = Simulators(make, end - first, observations, actions, first, plan.restart, plan.seed)
-        self._worker = PpoWorker(self._learner, board, {shard: self._simulators}, meeting)
-        self._worker.seed = plan.seed
+        self._worker = PpoWorker(self._learner, board, {shard: self._simulators}, meeting, plan.seed)
         self._pipe, self._board, self._shard = pipe, board, shard
         self._look_at = 0.0
 

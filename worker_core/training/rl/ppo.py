@@ -88,10 +88,12 @@ class PpoLearner:
 class PpoWorker:
     """One process's part in the training: its shards of the simulators, and of every minibatch."""
 
-    def __init__(self, learner: PpoLearner, board: Board, shards: dict[int, Simulators], meeting: Meeting) -> None:
+    def __init__(
+        self, learner: PpoLearner, board: Board, shards: dict[int, Simulators], meeting: Meeting, seed: int
+    ) -> None:
         self.learner = learner
         self.meeting = meeting
-        self.seed = 0
+        self.seed = seed
         self.running: dict[int, NDArray[np.float64]] = {
             number: np.zeros(simulators.count) for number, simulators in shards.items()
         }

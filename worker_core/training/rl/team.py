@@ -95,10 +95,10 @@ class Team:
         self._together = (
             SpinMeeting(self._board.arrivals, 0, shards, self._spoken, self._fail) if self._mates else Alone()
         )
-        self._worker = PpoWorker(learner, self._board, self._simulators, self._together)
-        self._worker.seed = plan.seed
+        self._worker = PpoWorker(learner, self._board, self._simulators, self._together, plan.seed)
         self._choice = _Choice()
-        self._learned_alone = False
+        self._published: int | None = None
+        """Steps of Adam behind what lies on the board, where this process learned alone and the others have to read."""
 
     def describe(self, device: str) -> str:
         """Say how this training is worked on."""
@@ -121,15 +121,14 @@ class Team:
             arrays, state = snapshot.take_learner(self.learner)
             for mate in self._mates:
                 mate.say(Learned({name: array.copy() for name, array in arrays.items()}, state))
-        self._learned_alone = False
+        self._published = None
 
     def update(self, number: int, steps: int, learning_rate: float, tick: Callable[[int], None]) -> Stats:
         """Collect one rollout of ``steps`` steps and learn from it; ``tick`` hears of each step."""
         worker = self._worker
         alone = bool(self._mates) and self._choice.alone()
-        refresh = self.learner.descent.moments().steps if self._learned_alone else None
         for mate in self._mates:
-            mate.say(Update(number, steps, learning_rate, alone, refresh))
+            mate.say(Update(number, steps, learning_rate, alone, self._published))
         worker.meeting = self._together
         worker.collect(number, steps, tick)
         began = time.perf_counter()
@@ -138,11 +137,9 @@ class Team:
             worker.meeting, everything = Alone(), tuple(range(self.shards))
         stats = worker.learn(number, steps, learning_rate, lambda: tick(steps - 1), everything)
         self._choice.note(alone, (time.perf_counter() - began) / steps)
-        if alone:
-            self._publish()
-        self._learned_alone = alone
+        self._published = self._publish() if alone else None
         ended = [simulators.take_ended() for simulators in self._simulators.values()]
-        ended += [mate.answer() for mate in self._mates]
+        ended += [mate.answer(self._waiting) for mate in self._mates]
         self.recent.extend(episodes_in_order(ended))
         return stats
 
@@ -206,7 +203,7 @@ class Team:
             inexact += simulators.restore(own_states, arrays, own_fresh, tick)
             self._worker.running[shard][:] = self._of(shard, running)
         for mate in self._mates:
-            inexact += mate.answer()
+            inexact += mate.answer(self._waiting)
         self.recent.extend(
             EpisodeEnd(float(total), int(length), success) for total, length, success in state["episodes"]
         )
@@ -219,6 +216,8 @@ class Team:
         """End the other processes and free what the simulators hold."""
         for simulators in self._simulators.values():
             simulators.close()
+        for mate in self._mates:
+            mate.dismiss()  # all before any is waited for
         for mate in self._mates:
             mate.leave()
         self._mates = []
@@ -233,11 +232,13 @@ class Team:
                 raise RuntimeError(f"shard {mate.shard} missed a meeting and said {mate.answer()!r}")
         raise RuntimeError("a shard missed a meeting")
 
-    def _publish(self) -> None:
+    def _publish(self) -> int:
+        """Put what was learned on the board and return how many steps of Adam that took."""
         descent = self.learner.descent
         assert isinstance(descent, NumpyDescent)
         replica = self._board.replica
         replica[0], replica[1], replica[2] = self.learner.joint.flat, descent.first, descent.second
+        return descent.steps
 
     def _of(self, shard: int, values: Any) -> Any:
         first, end = self._board.shape.bounds(self._plan.simulators, shard)
@@ -259,11 +260,10 @@ class _Choice:
     def alone(self) -> bool:
         """Return how the next update is learned from."""
         self._updates += 1
-        if False not in self._took:
-            return False
-        if True not in self._took or self._updates % _TRY_EVERY == 0:
-            return True if True not in self._took else not self._better()
-        return self._better()
+        if len(self._took) < 2:
+            return False in self._took
+        tries_the_other = self._updates % _TRY_EVERY == 0
+        return (self._took[True] < self._took[False]) != tries_the_other
 
     def note(self, alone: bool, seconds: float) -> None:
         """Take in how long learning took for each step."""
@@ -272,6 +272,3 @@ class _Choice:
         else:
             self._took[alone] = 0.7 * self._took[alone] + 0.3 * seconds
         self._noted[alone] = self._updates
-
-    def _better(self) -> bool:
-        return self._took[True] < self._took[False]

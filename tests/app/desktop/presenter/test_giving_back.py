@@ -1,7 +1,5 @@
 """The time a person has the machine back is said as their clock shows it."""
 
-import time
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
@@ -10,14 +8,7 @@ from app.desktop.presenter.giving_back import CHOICE_IDS, choices, clock_time, c
 from app.desktop.presenter.upcoming import upcoming
 from worker_core.wire.status import AuthorizationShown, GivenBackShown, JobShown, WorkerStatus
 
-
-@pytest.fixture(autouse=True)
-def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as zone:
-        zone.setenv("TZ", "Europe/Berlin")
-        time.tzset()
-        yield
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("berlin")
 
 
 def job(**facts: float) -> JobShown:

@@ -1,8 +1,6 @@
 """The owner's rules say when this machine trains, and keep to it over sleep, clock steps and flapping readings."""
 
 import itertools
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
@@ -20,13 +18,7 @@ NIGHTS = (Hours(begin="20:00", end="08:00"),)
 WEEKENDS = (Hours(begin="00:00", end="00:00", days=("sat", "sun")),)
 
 
-@pytest.fixture(autouse=True)
-def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as zone:
-        zone.setenv("TZ", "Europe/Berlin")
-        time.tzset()
-        yield
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("berlin")
 
 
 def at(*parts: int) -> float:

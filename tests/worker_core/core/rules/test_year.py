@@ -1,8 +1,6 @@
 """A year with all rules: nights, holidays, sleep, heat and a battery. No rule flaps, and none is forgotten."""
 
 import random
-import time
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
@@ -22,13 +20,7 @@ RULES = OwnerRules(
 )
 
 
-@pytest.fixture(autouse=True)
-def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as zone:
-        zone.setenv("TZ", "Europe/Berlin")
-        time.tzset()
-        yield
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("berlin")
 
 
 class Machine:

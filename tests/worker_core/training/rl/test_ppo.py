@@ -64,7 +64,7 @@ def worker_on(env: Any, settings: Ppo, count: int = 1, fragment: int = 64) -> Pp
     simulators.start(list(range(count)))
     descent = NumpyDescent(policy, joint, settings)
     board = Board(Shape.of(policy, len(joint.flat), count, 1, fragment, descent.slot))
-    return PpoWorker(PpoLearner(policy, joint, descent, settings), board, {0: simulators}, Alone())
+    return PpoWorker(PpoLearner(policy, joint, descent, settings), board, {0: simulators}, Alone(), seed=0)
 
 
 def collect(worker: PpoWorker, update: int, steps: int) -> Rollout:
