@@ -158,10 +158,12 @@ class Exchanger:
         return maker.make(method, self.address.url + path, self.token)
 
     async def _cure(self, code: str, standing: Standing, used_token: str | None, used_key: WorkerKey) -> bool:
-        if code in _NOT_THIS_KEY and self.spare is not None and standing != "none":
-            if self._proofs.key is used_key:
+        if code in _NOT_THIS_KEY and standing != "none":
+            if self._proofs.key is not used_key:
+                return True  # the key was changed while this request was on its way
+            if self.spare is not None:
                 self.use_key(self.spare, used_key)
-            return True
+                return True
         if code == "use-dpop-nonce":
             return standing != "none" and self._proofs.nonce is not None
         if code == "token-expired" and standing == "token" and self.refresh_token is not None and used_token:

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import socket
+from typing import Any
 
 import pytest
+from joserfc.jwk import OKPKey
 from scripted_coordinator import Answer, ScriptedCoordinator, message, refusal
 
 from worker_core.link.address import Address
@@ -68,6 +70,34 @@ async def test_every_proof_names_the_request_the_token_and_the_nonce(
     assert claims["ath"] == access_token_hash("token-0")
     assert claims["nonce"] == "nonce-1"
     assert first[1]["jti"] != claims["jti"]
+
+
+@pytest.mark.parametrize("code", ["key-replaced", "worker-unknown"])
+async def test_a_request_whose_key_was_changed_while_it_was_on_its_way_is_sent_again_with_the_new_one(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    coordinator.script("POST", "/v1/heartbeat", refusal(code))
+    new, send = WorkerKey.generate(), client.link._once
+
+    async def change_meanwhile(*request: Any) -> Any:
+        try:
+            return await send(*request)
+        finally:
+            client.link.use_key(new)  # the change is over by now: there is no spare key left to try
+
+    monkeypatch.setattr(client.link, "_once", change_meanwhile)
+    assert (await client.heartbeat(Heartbeat(n=3))).n == 3
+    keys = [OKPKey.import_key(seen.proof()[0]["jwk"]).thumbprint() for seen in coordinator.seen[-2:]]
+    assert keys == [coordinator.thumbprint, new.thumbprint]
+
+
+async def test_a_key_that_is_not_known_and_was_not_changed_is_not_tried_again(
+    coordinator: ScriptedCoordinator, client: CoordinatorClient
+) -> None:
+    coordinator.script("POST", "/v1/heartbeat", *[refusal("key-replaced")] * 3)
+    with pytest.raises(ProblemError):
+        await client.heartbeat(Heartbeat(n=1))
+    assert coordinator.count("POST", "/v1/heartbeat") == 1
 
 
 async def test_an_expired_token_is_replaced_once_for_all_who_meet_it(
